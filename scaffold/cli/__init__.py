@@ -1,0 +1,53 @@
+"""The ``scaffold`` command. Each sub-command is a module here, imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from scaffold import __version__
+from scaffold.errors import ScaffoldError
+
+COMMANDS = {
+    "convert": "Rewrite a single-GPU training script for several GPUs.",
+    "inspect": "Show what each thing in a training script is.",
+    "explain": "Explain a rule, for instance SC203.",
+    "verify": "Prove that a conversion trains the same as the original.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules of this package, each with a ``command`` in it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"scaffold.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ScaffoldError as error:
+            click.echo(f"scaffold: {error}", err=True)
+            sys.exit(error.exit_code)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="scaffold")
+def main() -> None:
+    """Turn a single-GPU PyTorch training script into a multi-GPU one that provably trains the same.
+
+    Example: scaffold convert train.py --strategy ddp --diff
+    """
