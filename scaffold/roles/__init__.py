@@ -1,0 +1,1 @@
+"""What each thing in a training script is, found by following values, never by names."""

@@ -1,0 +1,158 @@
+"""What the torch API means, as tables: qualified name → role. Nothing here is code about one script.
+
+Names follow the public documentation (https://docs.pytorch.org/docs/stable/).
+"""
+
+from __future__ import annotations
+
+ALIASES = {
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.utils.data.dataset.random_split": "torch.utils.data.random_split",
+    "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
+    "torch.utils.data.dataset.IterableDataset": "torch.utils.data.IterableDataset",
+    "torch.utils.data.dataset.TensorDataset": "torch.utils.data.TensorDataset",
+    "torch.utils.data.dataset.Subset": "torch.utils.data.Subset",
+    "torch.utils.data.sampler.WeightedRandomSampler": "torch.utils.data.WeightedRandomSampler",
+    "torch.utils.data.sampler.SubsetRandomSampler": "torch.utils.data.SubsetRandomSampler",
+    "torch.utils.data.sampler.RandomSampler": "torch.utils.data.RandomSampler",
+    "torch.utils.data.sampler.SequentialSampler": "torch.utils.data.SequentialSampler",
+    "torch.utils.data.sampler.Sampler": "torch.utils.data.Sampler",
+    "torch.utils.data.sampler.BatchSampler": "torch.utils.data.BatchSampler",
+    "torch.cuda.amp.GradScaler": "torch.amp.GradScaler",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.tensorboard.SummaryWriter": "torch.utils.tensorboard.SummaryWriter",
+    "tqdm.tqdm_notebook": "tqdm.tqdm",
+    "tqdm.std.tqdm": "tqdm.tqdm",
+    "tqdm.auto.tqdm": "tqdm.tqdm",
+    "tqdm.notebook.tqdm": "tqdm.tqdm",
+    "tqdm.auto.trange": "tqdm.trange",
+    "torch.autograd.Variable": "torch.autograd.variable.Variable",
+}
+
+MODULE = "torch.nn.Module"
+MODULE_PREFIXES = ("torch.nn.modules.", "torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
+CONTAINERS = {"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel"}
+NOT_MODULES = {"torch.nn.Parameter", "torch.nn.Module", "torch.nn.Buffer"}
+
+LOSSES_WEIGHTED = {"cross_entropy", "nll_loss"}
+LOSSES = {
+    "l1_loss", "mse_loss", "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "kl_div", "smooth_l1_loss", "huber_loss", "margin_ranking_loss", "triplet_margin_loss", "cosine_embedding_loss",
+    "hinge_embedding_loss", "soft_margin_loss", "multilabel_soft_margin_loss", "multi_margin_loss", "poisson_nll_loss",
+    "gaussian_nll_loss", "ctc_loss", "multilabel_margin_loss", "triplet_margin_with_distance_loss",
+}  # fmt: skip
+LOSS_CLASSES = {
+    "L1Loss": "l1_loss", "MSELoss": "mse_loss", "CrossEntropyLoss": "cross_entropy", "NLLLoss": "nll_loss",
+    "NLLLoss2d": "nll_loss", "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "KLDivLoss": "kl_div", "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss",
+    "MarginRankingLoss": "margin_ranking_loss", "TripletMarginLoss": "triplet_margin_loss",
+    "CosineEmbeddingLoss": "cosine_embedding_loss", "HingeEmbeddingLoss": "hinge_embedding_loss",
+    "SoftMarginLoss": "soft_margin_loss", "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
+    "MultiMarginLoss": "multi_margin_loss", "PoissonNLLLoss": "poisson_nll_loss", "GaussianNLLLoss": "gaussian_nll_loss",
+    "CTCLoss": "ctc_loss", "MultiLabelMarginLoss": "multilabel_margin_loss",
+    "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
+}  # fmt: skip
+NO_PARAMETERS = {
+    "ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "GELU", "SiLU", "Mish", "Tanh", "Sigmoid", "Softmax", "LogSoftmax", "Softplus",
+    "Hardtanh", "Hardswish", "Hardsigmoid", "Identity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "Flatten",
+    "Unflatten", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d",
+    "AvgPool2d", "AvgPool3d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "PixelShuffle", "ZeroPad2d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReplicationPad2d", "ConstantPad1d", "ConstantPad2d", "CosineSimilarity", "PairwiseDistance", "Fold",
+    "Unfold", "Threshold", "Softsign", "LogSigmoid", "Tanhshrink", "ChannelShuffle", "LocalResponseNorm", "Softmax2d", "Softmin", "GLU",
+} | set(LOSS_CLASSES)  # fmt: skip
+BATCH_NORMS = {
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
+}  # fmt: skip
+NORMED_MODELS = ("resnet", "resnext", "densenet", "mobilenet", "efficientnet", "vgg11_bn", "vgg16_bn", "wide_resnet", "inception", "googlenet", "shufflenet", "deeplab", "fcn")  # fmt: skip
+
+DATALOADER = "torch.utils.data.DataLoader"
+DATALOADERS = {DATALOADER, "torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader"}
+OPTIMIZER_PREFIXES = (
+    "torch.optim.", "torch_optimizer.", "timm.optim.", "bitsandbytes.optim.", "transformers.AdamW", "transformers.optimization.",
+    "lion_pytorch.", "apex.optimizers.", "adabelief_pytorch.", "madgrad.", "pytorch_optimizer.",
+)  # fmt: skip
+SCHEDULER_PREFIXES = (
+    "torch.optim.lr_scheduler.", "transformers.get_", "transformers.optimization.get_", "timm.scheduler.", "warmup_scheduler.",
+    "pl_bolts.optimizers.lr_scheduler.",
+)  # fmt: skip
+NOT_OPTIMIZERS = {"torch.optim.swa_utils.AveragedModel", "torch.optim.swa_utils.SWALR", "torch.optim.swa_utils.update_bn"}
+
+MODULE_SELF_METHODS = {
+    "to", "cuda", "cpu", "train", "eval", "float", "half", "double", "bfloat16", "requires_grad_", "apply", "share_memory", "xpu", "type",
+}  # fmt: skip
+STRUCTURAL_METHODS = {
+    "to", "cuda", "cpu", "float", "half", "double", "bfloat16", "requires_grad_", "apply", "add_module", "register_module",
+    "register_parameter", "resize_token_embeddings", "gradient_checkpointing_enable", "type", "share_memory", "to_empty", "init_weights",
+    "reset_parameters", "load_state_dict", "weight_init", "freeze", "unfreeze",
+}  # fmt: skip
+PARAMETER_METHODS = {"parameters", "named_parameters", "children", "named_children", "modules", "named_modules", "buffers", "named_buffers"}
+
+TENSOR_SUMS = {"sum", "nansum", "count_nonzero"}
+TENSOR_MEANS = {"mean", "nanmean", "median", "std", "var"}
+TENSOR_EXTREMES = {"max", "min", "amax", "amin", "norm", "any", "all", "unique", "topk_", "argmax", "argmin"}
+TENSOR_SCALARS = {"item", "tolist"}
+TENSOR_SIZES = {"size", "shape", "numel", "nelement"}
+KEEP = {
+    "item", "detach", "cpu", "cuda", "to", "clone", "float", "double", "half", "long", "int", "data", "numpy", "squeeze", "unsqueeze", "view",
+    "contiguous", "type", "bool", "abs", "requires_grad_", "tolist", "mul_", "add_", "div_", "round",
+}  # fmt: skip
+
+DRAWS_TORCH = {"torch.randn", "torch.rand", "torch.randint", "torch.randperm", "torch.normal", "torch.bernoulli", "torch.multinomial", "torch.randn_like", "torch.rand_like", "torch.randint_like", "torch.FloatTensor", "torch.cuda.FloatTensor"}  # fmt: skip
+INDEX_DRAWS = {
+    "torch.randint", "numpy.random.randint", "numpy.random.choice", "random.sample", "random.choices", "random.randint", "random.choice",
+    "random.randrange", "torch.multinomial", "numpy.random.random_integers",
+}  # fmt: skip
+PERMUTATIONS = {"torch.randperm", "numpy.random.permutation", "numpy.random.shuffle", "random.shuffle"}
+ENTROPY_SPLITS = {
+    "torch.utils.data.random_split": "generator",
+    "sklearn.model_selection.train_test_split": "random_state",
+    "sklearn.model_selection.KFold": "random_state",
+    "sklearn.model_selection.StratifiedKFold": "random_state",
+}
+CLOCKS = {
+    "time.time", "time.perf_counter", "time.monotonic", "time.process_time", "datetime.datetime.now", "datetime.datetime.today",
+    "datetime.datetime.utcnow", "datetime.now", "time.strftime", "time.localtime", "time.ctime", "time.asctime", "os.getpid", "uuid.uuid4", "uuid.uuid1",
+    "datetime.date.today", "socket.gethostname", "time.gmtime", "timeit.default_timer",
+}  # fmt: skip
+SEEDS = {
+    "torch.manual_seed", "random.seed", "numpy.random.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all",
+    "lightning.seed_everything", "transformers.set_seed", "torch.random.manual_seed",
+}  # fmt: skip
+
+PRINTS = {"print", "pprint.pprint", "click.echo", "rich.print", "sys.stdout.write", "sys.stderr.write", "tqdm.tqdm.write", "sys.stdout.flush"}
+LOGGER_METHODS = {"debug", "info", "warning", "warn", "error", "critical", "exception", "log"}
+BARS = {"tqdm.tqdm": "disable", "tqdm.trange": "disable", "alive_progress.alive_bar": "disable", "progressbar.progressbar": ""}
+WRITERS = {
+    "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter",
+    "visdom.Visdom", "csv.writer", "csv.DictWriter", "logging.FileHandler", "logging.handlers.RotatingFileHandler",
+}  # fmt: skip
+TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.", "clearml.", "swanlab.", "aim.")
+FILE_CALLS = {
+    "torchvision.utils.save_image", "matplotlib.pyplot.savefig", "matplotlib.pyplot.show", "numpy.save", "numpy.savez", "numpy.savetxt",
+    "numpy.savez_compressed", "json.dump", "pickle.dump", "yaml.dump", "yaml.safe_dump", "shutil.copy", "shutil.copyfile", "shutil.copy2",
+    "shutil.copytree", "shutil.move", "os.rename", "os.replace", "os.symlink", "imageio.imwrite", "imageio.mimsave", "cv2.imwrite",
+    "joblib.dump", "torch.onnx.export", "torch.jit.save", "scipy.io.savemat", "scipy.misc.imsave", "skimage.io.imsave", "numpy.ndarray.tofile",
+    "safetensors.torch.save_file", "soundfile.write", "torchaudio.save", "scipy.io.wavfile.write",
+}  # fmt: skip
+FOLDER_CALLS = {"os.makedirs", "os.mkdir", "shutil.rmtree", "os.remove", "os.unlink", "os.rmdir", "os.removedirs"}
+FILE_METHODS = {"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "write_text", "write_bytes", "savefig", "save_pretrained", "save_model", "write_html", "write_image"}  # fmt: skip
+WRITER_METHODS_PREFIX = ("add_", "log", "writerow", "write", "close", "flush", "set_postfix", "set_description", "finish")
+
+DISTRIBUTED_MARKS = (
+    "torch.distributed.init_process_group", "torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp", "horovod.",
+    "torch.distributed.device_mesh", "torch.distributed._composable", "fairscale.", "apex.parallel.", "torch_xla.",
+)  # fmt: skip
+FRAMEWORKS = {
+    "accelerate": ("Hugging Face Accelerate", "accelerate launch"),
+    "pytorch_lightning": ("PyTorch Lightning", "Trainer(devices=N, strategy='ddp')"),
+    "lightning": ("PyTorch Lightning", "Trainer(devices=N, strategy='ddp')"),
+    "deepspeed": ("DeepSpeed", "deepspeed --num_gpus N"),
+    "fastai": ("fastai", "learn.distrib_ctx() with accelerate launch"),
+    "catalyst": ("Catalyst", "its own distributed engine"),
+    "colossalai": ("Colossal-AI", "colossalai run"),
+    "composer": ("MosaicML Composer", "the composer launcher"),
+    "mmengine": ("MMEngine", "its dist_train.sh launcher"),
+    "ray.train": ("Ray Train", "TorchTrainer with ScalingConfig(num_workers=N)"),
+}

@@ -1,0 +1,206 @@
+"""Abstract values: what an expression may hold, and where its data came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import libcst as cst
+
+from scaffold.source.tree import Source
+
+
+class Tag(NamedTuple):
+    """One fact about where a value came from.
+
+    ``kind`` is one of
+
+    * how a rank's value of local data relates to the whole batch, with ``of`` the loader or draw it came from:
+      ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``ratio`` (of two sums), ``mixed``;
+    * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
+    * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
+    * ``clock``, ``entropy``: differs from process to process; ``draw``: drawn from a seeded generator at ``at``.
+    """
+
+    kind: str
+    of: object = None
+    at: cst.CSTNode | None = None
+
+
+LOCAL = ("rows", "mean", "sum", "count", "ratio", "mixed")
+
+
+@dataclass(eq=False, slots=True)
+class Obj:
+    """One abstract object; identity is the place that made it."""
+
+    site: cst.CSTNode | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Const(Obj):
+    """A Python constant."""
+
+    value: object = None
+
+
+@dataclass(eq=False, slots=True)
+class Ext(Obj):
+    """Something outside the project, by qualified name (``torch.nn.Linear``)."""
+
+    name: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Mod(Obj):
+    """A module of the project."""
+
+    source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """Variables of a module, class or function call."""
+
+    source: Source
+    node: cst.CSTNode
+    parent: Scope | None = None
+    vars: dict[str, Val] = field(default_factory=dict)
+    globals: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class Func(Obj):
+    """A function or method of the project; ``owner`` is the object it is bound to."""
+
+    node: cst.FunctionDef | cst.Lambda | None = None
+    scope: Scope | None = None
+    owner: Obj | None = None
+    cls: Class | None = None
+    defaults: dict[str, Val] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Class(Obj):
+    """A class of the project."""
+
+    node: cst.ClassDef | None = None
+    scope: Scope | None = None
+    bases: tuple[Obj, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name in its ``class`` statement."""
+        return self.node.name.value if self.node else "?"
+
+    def mro(self) -> list[Obj]:
+        """The class, then its bases, depth first."""
+        out: list[Obj] = [self]
+        for base in self.bases:
+            if base is not self:
+                out += base.mro() if isinstance(base, Class) else [base]
+        return out
+
+
+@dataclass(eq=False, slots=True)
+class Inst(Obj):
+    """An instance of a project class or the result of an external call."""
+
+    cls: Class | str = ""
+    attrs: dict[str, Val] = field(default_factory=dict)
+    args: list[Val] = field(default_factory=list)
+    kwargs: dict[str, Val] = field(default_factory=dict)
+    call: cst.Call | None = None
+    source: Source | None = None
+    order: int = 0
+
+    @property
+    def qualified(self) -> str:
+        """Class name: dotted for external classes, bare for the project's own."""
+        return self.cls if isinstance(self.cls, str) else self.cls.name
+
+    def bases(self) -> list[str]:
+        """Qualified names of the external classes it is an instance of."""
+        if isinstance(self.cls, str):
+            return [self.cls]
+        return [b.name for b in self.cls.mro() if isinstance(b, Ext)]
+
+
+@dataclass(eq=False, slots=True)
+class Seq(Obj):
+    """A list, tuple or set; ``items`` when its members are known, ``rest`` for what was added later."""
+
+    items: list[Val] = field(default_factory=list)
+    rest: Val | None = None
+    kind: str = "list"
+
+
+@dataclass(eq=False, slots=True)
+class Map(Obj):
+    """A dictionary with constant keys; ``rest`` for the others."""
+
+    items: dict[object, Val] = field(default_factory=dict)
+    rest: Val | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Bound(Obj):
+    """A method of an external object (``optimizer.step``)."""
+
+    owner: Val | None = None
+    name: str = ""
+
+
+class Val(NamedTuple):
+    """What an expression may be: possible objects, and tags on its data."""
+
+    objs: tuple[Obj, ...] = ()
+    tags: frozenset[Tag] = frozenset()
+
+    def insts(self) -> list[Inst]:
+        """The instances among the possible objects."""
+        return [o for o in self.objs if isinstance(o, Inst)]
+
+    def consts(self) -> list[object]:
+        """The constant values among the possible objects."""
+        return [o.value for o in self.objs if isinstance(o, Const)]
+
+    def locals(self) -> frozenset[Tag]:
+        """The tags that say the value differs between ranks because its data does."""
+        return frozenset(t for t in self.tags if t.kind in LOCAL)
+
+    def of(self, kind: str) -> list[object]:
+        """The objects that tags of ``kind`` point to."""
+        return list(dict.fromkeys(t.of for t in self.tags if t.kind == kind))
+
+    def tagged(self, *kinds: str) -> bool:
+        """Whether any tag is of one of ``kinds``."""
+        return any(t.kind in kinds for t in self.tags)
+
+
+NOTHING = Val()
+_MAX_OBJS = 24
+
+
+def join(*values: Val | None) -> Val:
+    """The value that is any of ``values``."""
+    real = [v for v in values if v is not None and v is not NOTHING]
+    if not real:
+        return NOTHING
+    if len(real) == 1:
+        return real[0]
+    first = real[0]
+    if all(v is first for v in real):
+        return first
+    objs = tuple(dict.fromkeys(o for v in real for o in v.objs))[:_MAX_OBJS]
+    tags = frozenset().union(*(v.tags for v in real))
+    return Val(objs, tags)
+
+
+def combined(*values: Val | None) -> Val:
+    """Data computed from all of ``values``: their tags, none of their objects."""
+    tags: frozenset[Tag] = frozenset()
+    for value in values:
+        if value is not None:
+            tags |= value.tags
+    return Val((), tags) if tags else NOTHING

@@ -1,0 +1,152 @@
+"""Edits as data: where, what, which rule, why. Nothing here changes a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from scaffold.source.tree import Source, Statement
+
+AFTER, SETUP, HOIST, BEFORE, GUARD = range(5)
+"""Order of texts inserted at one place: what ends the statement before, set-up, hoisted collectives, the rest."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace bytes ``start:end`` of ``source`` by ``text`` (an insertion when both are equal)."""
+
+    source: Source
+    start: int
+    end: int
+    text: str
+    rule: str
+    why: str
+    order: int = BEFORE
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Run ``statement`` only where ``condition`` holds; neighbours with one condition share one ``if``."""
+
+    source: Source
+    statement: Statement
+    condition: str
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Import:
+    """Make ``line`` (one import statement) true in ``source``; nothing happens where it already is."""
+
+    source: Source
+    line: str
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A small function definition that the converted file needs once, placed after its imports."""
+
+    source: Source
+    name: str
+    code: str
+    rule: str
+    why: str
+
+
+@dataclass
+class Author:
+    """Builds edits in the name of one rule."""
+
+    rule: str
+    why: str
+    edits: list[Edit | Guard | Import | Helper] = field(default_factory=list)
+
+    def replace(self, source: Source, node: cst.CSTNode, text: str) -> None:
+        """Replace an expression, its own parentheses included."""
+        start, end = source.outer_span(node)
+        self.splice(source, start, end, text)
+
+    def splice(self, source: Source, start: int, end: int, text: str, order: int = BEFORE) -> None:
+        """Replace a byte range."""
+        self.edits.append(Edit(source, start, end, text, self.rule, self.why, order))
+
+    def wrap(self, source: Source, node: cst.CSTNode, prefix: str, suffix: str) -> None:
+        """Put text around an expression; edits inside it still apply."""
+        start, end = source.outer_span(node)
+        self.splice(source, start, start, prefix, HOIST)
+        self.splice(source, end, end, suffix, AFTER)
+
+    def before(self, source: Source, statement: cst.CSTNode, code: str, order: int = BEFORE) -> None:
+        """Insert lines before a statement, at its indentation."""
+        start = source.lines_of(statement)[0]
+        self.splice(source, start, start, _indented(source, code, source.indent(statement)), order)
+
+    def after(self, source: Source, statement: cst.CSTNode, code: str, order: int = AFTER) -> None:
+        """Insert lines after a statement (after its whole body), at its indentation."""
+        end = source.lines_of(statement)[1]
+        text = _indented(source, code, source.indent(statement))
+        if not source.data[:end].endswith((b"\n", b"\r")):
+            text = source.newline + text
+        self.splice(source, end, end, text, order)
+
+    def at_start(self, source: Source, block: cst.IndentedBlock, code: str, order: int = BEFORE) -> None:
+        """Insert lines at the start of a block, after a docstring."""
+        first = block.body[0]
+        (self.after if is_docstring(first) else self.before)(source, first, code, order)
+
+    def delete_lines(self, source: Source, statement: cst.CSTNode) -> None:
+        """Remove the lines of a statement."""
+        self.splice(source, *source.lines_of(statement), "")
+
+    def add_argument(self, source: Source, call: cst.Call, text: str) -> None:
+        """Append an argument to a call."""
+        end = source.outer_span(call)[1] - 1 if not call.rpar else source.span(call)[1] - 1
+        inside = source.data[source.span(call.func)[1] : end].rstrip()
+        separator = "" if not call.args else (" " if inside.endswith(b",") else ", ")
+        at = source.span(call.func)[1] + len(inside) if call.args else end
+        self.splice(source, at, at, separator + text, AFTER)
+
+    def remove_argument(self, source: Source, call: cst.Call, arg: cst.Arg) -> None:
+        """Remove an argument and its comma."""
+        index = call.args.index(arg)
+        start, end = source.span(arg)
+        if index + 1 < len(call.args):
+            end = source.span(call.args[index + 1])[0]
+        elif index:
+            start = source.span(call.args[index - 1])[1]
+        self.splice(source, start, end, "")
+
+    def guard(self, source: Source, statement: Statement, condition: str) -> None:
+        """Run a statement on some ranks only."""
+        self.edits.append(Guard(source, statement, condition, self.rule, self.why))
+
+    def need(self, source: Source, line: str) -> None:
+        """Ask for an import."""
+        self.edits.append(Import(source, line, self.rule, self.why))
+
+    def helper(self, source: Source, name: str, code: str) -> None:
+        """Ask for a helper function."""
+        self.edits.append(Helper(source, name, code, self.rule, self.why))
+
+
+def is_docstring(statement: cst.CSTNode) -> bool:
+    """Whether a statement is a bare string literal."""
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and isinstance(statement.body[0], cst.Expr)
+        and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def _indented(source: Source, code: str, indent: str) -> str:
+    unit = source.tree.default_indent
+    lines = []
+    for line in code.rstrip("\n").split("\n"):
+        stripped = line.lstrip(" ")
+        depth = (len(line) - len(stripped)) // 4
+        lines.append(indent + unit * depth + stripped if stripped else "")
+    return source.newline.join(lines) + source.newline

@@ -1,0 +1,239 @@
+"""Apply all edits of a file in one pass; bytes that no edit names stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import libcst as cst
+
+from scaffold.source.edits import BEFORE, GUARD, SETUP, Edit, Guard, Helper, Import, is_docstring
+from scaffold.source.tree import Source, Statement, dotted
+
+Change = Edit | Guard | Import | Helper
+
+
+class EditConflict(RuntimeError):
+    """Two edits claim the same bytes: a bug in the rules, never a guess."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """New text of a file and the edits that made it, in file order."""
+
+    source: Source
+    text: str
+    edits: tuple[Edit, ...]
+
+    def encoded(self) -> bytes:
+        """The bytes to write: original encoding and byte-order mark kept."""
+        return self.source.bom + self.text.encode(self.source.encoding)
+
+
+def rewrite(source: Source, changes: Iterable[Change]) -> Rewritten:
+    """Return ``source`` with every change applied.
+
+    Raises:
+        EditConflict: edits overlap, or the result no longer parses.
+    """
+    mine = list(dict.fromkeys(c for c in changes if c.source is source))
+    edits = [c for c in mine if isinstance(c, Edit)]
+    edits += _imports(source, [c for c in mine if isinstance(c, Import)])
+    edits += _helpers(source, [c for c in mine if isinstance(c, Helper)])
+    edits += _guards(source, [c for c in mine if isinstance(c, Guard)], edits)
+    ordered = tuple(sorted(_unique(edits), key=lambda e: (e.start, e.start != e.end, e.order, e.end)))
+    data = _splice(source, ordered)
+    text = data.decode("utf-8")
+    if text != source.text:
+        try:
+            cst.parse_module(text)
+        except cst.ParserSyntaxError as error:
+            raise EditConflict(f"{source.name}: edits give invalid Python at line {error.raw_line}") from None
+    return Rewritten(source, text, ordered)
+
+
+def _unique(edits: list[Edit]) -> list[Edit]:
+    seen: dict[tuple[int, int, str], Edit] = {}
+    for edit in edits:
+        seen.setdefault((edit.start, edit.end, edit.text), edit)
+    return list(seen.values())
+
+
+def _splice(source: Source, edits: tuple[Edit, ...]) -> bytes:
+    parts: list[bytes] = []
+    at = 0
+    for edit in edits:
+        if edit.start < at:
+            raise EditConflict(f"{source.name}: edits of {edit.rule} overlap another at byte {edit.start}: {edit.text!r}")
+        parts += [source.data[at : edit.start], edit.text.encode("utf-8")]
+        at = edit.end
+    return b"".join([*parts, source.data[at:]])
+
+
+def _imports(source: Source, wanted: list[Import]) -> list[Edit]:
+    present: set[str] = set()
+    last_torch: cst.CSTNode | None = None
+    anchor: cst.CSTNode | None = None
+    first_import: cst.CSTNode | None = None
+    for statement in source.tree.body:
+        if not isinstance(statement, cst.SimpleStatementLine):
+            if anchor is not None:
+                break
+            continue
+        small = statement.body[0]
+        if isinstance(small, (cst.Import, cst.ImportFrom)):
+            for part in statement.body:
+                present.update(_bindings(part))
+            if isinstance(small, cst.ImportFrom) and small.module and dotted(small.module) == "__future__":
+                anchor = statement
+                continue
+            first_import = first_import or statement
+            anchor = statement
+            if source.code(small).replace("from ", "import ", 1).startswith("import torch"):
+                last_torch = statement
+    edits: list[Edit] = []
+    for item in sorted(dict.fromkeys(wanted), key=_import_order):
+        if item.line in present:
+            continue
+        present.add(item.line)
+        third_party = "torch" in item.line
+        if third_party and last_torch is not None:
+            at = source.lines_of(last_torch)[1]
+        elif first_import is not None:
+            at = source.lines_of(first_import)[0]
+        elif anchor is not None:
+            at = source.lines_of(anchor)[1]
+        else:
+            at = _top(source)
+        text = item.line + source.newline
+        if at == len(source.data) and not source.data.endswith(b"\n"):
+            text = source.newline + text
+        edits.append(Edit(source, at, at, text, item.rule, item.why, SETUP))
+    return edits
+
+
+def _import_order(item: Import) -> tuple[bool, str]:
+    return item.line.startswith("from"), item.line
+
+
+def _bindings(node: cst.CSTNode) -> Iterable[str]:
+    if isinstance(node, cst.Import):
+        for alias in node.names:
+            name = dotted(alias.name)
+            yield f"import {name} as {alias.evaluated_alias}" if alias.asname else f"import {name}"
+    elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar) and node.module:
+        module = dotted(node.module)
+        for alias in node.names:
+            name = dotted(alias.name)
+            yield f"from {module} import {name}" + (f" as {alias.evaluated_alias}" if alias.asname else "")
+
+
+def _top(source: Source) -> int:
+    body = source.tree.body
+    if body and is_docstring(body[0]):
+        return source.lines_of(body[0])[1]
+    return source.lines_of(body[0])[0] if body else len(source.data)
+
+
+def _helpers(source: Source, helpers: list[Helper]) -> list[Edit]:
+    unique = {h.name: h for h in helpers}
+    if not unique:
+        return []
+    imports = [
+        s
+        for s in source.tree.body
+        if isinstance(s, cst.SimpleStatementLine) and isinstance(s.body[0], (cst.Import, cst.ImportFrom))
+    ]
+    body = source.tree.body
+    end = 0
+    for statement in body:
+        if statement in imports or is_docstring(statement):
+            end = body.index(statement) + 1
+        elif isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            break
+    at = source.lines_of(body[end - 1])[1] if end else _top(source)
+    nl = source.newline
+    unit = source.tree.default_indent
+    edits = []
+    for helper in unique.values():
+        code = nl.join(
+            unit * ((len(x) - len(x.lstrip(" "))) // 4) + x.lstrip(" ") if x.strip() else ""
+            for x in helper.code.strip().split("\n")
+        )
+        edits.append(Edit(source, at, at, nl + nl + code + nl, helper.rule, helper.why, BEFORE))
+    following = source.data[at:]
+    if following.strip() and not following.startswith((b"\n\n", b"\r\n\r\n")):
+        pad = nl if following.startswith((b"\n", b"\r\n")) else nl + nl
+        edits.append(Edit(source, at, at, pad, edits[-1].rule, edits[-1].why, BEFORE + 1))
+    return edits
+
+
+def _guards(source: Source, guards: list[Guard], edits: list[Edit]) -> list[Edit]:
+    """One ``if`` for each run of neighbouring guarded statements; a whole ``if`` body joins its test."""
+    wanted = {g.statement: g for g in guards}
+    wanted = {s: g for s, g in wanted.items() if not any(a in wanted for a in source.ancestors(s))}
+    busy = {e.start for e in edits} | {e.end for e in edits}
+    out: list[Edit] = []
+    for suite in dict.fromkeys(source.suite(s) for s in wanted):
+        body = list(suite.body)
+        for run in _runs(source, body, wanted, busy):
+            guard = wanted[run[0]]
+            parent = source.parents.get(suite)
+            start, end = source.lines_of(run[0])[0], source.lines_of(run[-1])[1]
+            whole = len(run) == len(body) and isinstance(parent, cst.If) and parent.orelse is None
+            touched = any(e.start == e.end and e.start in (start, end) for e in edits)
+            if whole and not touched and isinstance(parent, cst.If) and not _is_elif(source, parent):
+                out += _join_test(source, parent, guard)
+            else:
+                out += _indent_block(source, run, start, end, guard)
+    return out
+
+
+def _is_elif(source: Source, node: cst.If) -> bool:
+    return isinstance(source.parents.get(node), cst.If)
+
+
+def _runs(
+    source: Source, body: list[cst.CSTNode], wanted: dict[Statement, Guard], busy: set[int]
+) -> Iterable[list[Statement]]:
+    run: list[Statement] = []
+    for statement in body:
+        guard = wanted.get(statement)  # type: ignore[call-overload]
+        if guard is None:
+            if run:
+                yield run
+            run = []
+            continue
+        start = source.lines_of(statement)[0]
+        between = source.data[source.lines_of(run[-1])[1] : start] if run else b""
+        if run and (wanted[run[-1]].condition != guard.condition or start in busy or between.strip()):
+            yield run
+            run = []
+        run.append(guard.statement)
+    if run:
+        yield run
+
+
+def _join_test(source: Source, node: cst.If, guard: Guard) -> list[Edit]:
+    start, end = source.outer_span(node.test)
+    loose = isinstance(node.test, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not node.test.lpar
+    if isinstance(node.test, cst.BooleanOperation) and isinstance(node.test.operator, cst.And):
+        loose = False
+    opening, closing = (" and (", ")") if loose else (" and ", "")
+    edits = [Edit(source, start, start, guard.condition + opening, guard.rule, guard.why, SETUP)]
+    if closing:
+        edits.append(Edit(source, end, end, closing, guard.rule, guard.why, 9))
+    return edits
+
+
+def _indent_block(source: Source, run: list[Statement], start: int, end: int, guard: Guard) -> list[Edit]:
+    indent, unit, nl = source.indent(run[0]), source.tree.default_indent, source.newline
+    inside = [span for statement in run for span in source.multiline_strings(statement)]
+    edits = [Edit(source, start, start, f"{indent}if {guard.condition}:{nl}{unit}", guard.rule, guard.why, GUARD)]
+    at = source.line_end(start)
+    while at < end:
+        line = source.data[at : source.line_end(at)]
+        if line.strip() and not any(a < at <= b for a, b in inside):
+            edits.append(Edit(source, at, at, unit, guard.rule, guard.why, GUARD))
+        at = source.line_end(at)
+    return edits
