@@ -218,12 +218,13 @@ def _module_call(
     if outermost:
         event = it.event(kind, node, name=name, value=Val((inst,)), args=args, kwargs=kwargs)
     it.inside_module += 1
+    it.trace.called.add(inst)
     if func is not None:
         result = it.enter(func, args, kwargs, node)
     else:
         result = _external_module(it, inst, args, kwargs)
     it.inside_module -= 1
-    if outermost and not it.no_grad:
+    if outermost and not it.no_grad and (kind == "forward" or deep(it, result).tags):
         result = Val(result.objs, result.tags | {Tag("grad", it.trace.root(inst), node)})
         _mark_members(result, Tag("grad", it.trace.root(inst), node))
     if event is not None:
@@ -590,6 +591,8 @@ def _instance_attribute(it: Interpreter, inst: Inst, owner: Val, name: str, node
         method = find_method(it, target, name, after)
         return Val((method,)) if method is not None else NOTHING
     if name in inst.attrs:
+        if it.inside_module:
+            it.trace.read.add((inst, name))
         return inst.attrs[name]
     method = find_method(it, inst, name)
     if method is not None:

@@ -91,6 +91,8 @@ def without_grad(value: Val) -> Val:
 
 def tensor_method(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
     """Result of ``owner.name(dim)`` for data that is not a known object."""
+    if name.startswith("new_"):
+        return NOTHING
     if name in _DETACHING:
         owner = without_grad(owner)
     kind = only(owner)

@@ -89,6 +89,8 @@ class Trace:
     module_scopes: dict[Source, Scope] = field(default_factory=dict)
     parents: dict[Inst, list[tuple[Inst, str]]] = field(default_factory=dict)
     assigned: dict[Inst, list[tuple[cst.CSTNode, Frame]]] = field(default_factory=dict)
+    called: set[Inst] = field(default_factory=set)
+    read: set[tuple[Inst, str]] = field(default_factory=set)
     batch_sizes: set[object] = field(default_factory=set)
     complete: bool = True
 

@@ -31,7 +31,9 @@ class Case:
     @property
     def crashed(self) -> bool:
         """Whether a rank did not get to the end of the script."""
-        return any(rank.end.get("how") not in ("finished", "stopped", "exit", "os._exit") for rank in self.ranks)
+        return any(
+            rank.end.get("how") not in ("finished", "stopped", "exit", "os._exit") for rank in self.ranks
+        )
 
 
 def holds(id: str, title: str, evidence: str) -> Check:

@@ -30,7 +30,7 @@ BOOT = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: exit codes by rank (``None``: it had to be killed), seconds, and why it was stopped."""
+    """How a run ended: exit codes by rank (``None``: it was killed), seconds, and why it was stopped."""
 
     codes: tuple[int | None, ...]
     seconds: float
@@ -89,8 +89,8 @@ def _environment(plan: Plan, rank: int, port: int) -> dict[str, str]:
             RANK=str(rank), LOCAL_RANK=str(rank), GROUP_RANK="0", ROLE_RANK=str(rank), ROLE_NAME="default",
             WORLD_SIZE=str(plan.world), LOCAL_WORLD_SIZE=str(plan.world), ROLE_WORLD_SIZE=str(plan.world),
             GROUP_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-            TORCHELASTIC_RUN_ID="scaffold-verify", TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",
-            TORCHELASTIC_USE_AGENT_STORE="True", TORCH_NCCL_ASYNC_ERROR_HANDLING="1",
+            TORCHELASTIC_RUN_ID="scaffold-verify", TORCHELASTIC_RESTART_COUNT="0",
+            TORCHELASTIC_MAX_RESTARTS="0", TORCHELASTIC_USE_AGENT_STORE="True", TORCH_NCCL_ASYNC_ERROR_HANDLING="1",
         )  # fmt: skip
     return env
 
@@ -146,7 +146,9 @@ def _situation(ranks: Sequence[_Rank]) -> str:
     for number, rank in enumerate(ranks):
         code = rank.process.poll()
         state = f"waits in {rank.waits()}" if rank.waits() else "computes or waits outside torch.distributed"
-        parts.append(f"rank {number} {state}" if code is None else f"rank {number} has ended (exit code {code})")
+        parts.append(
+            f"rank {number} {state}" if code is None else f"rank {number} has ended (exit code {code})"
+        )
     return "; ".join(parts)
 
 
@@ -191,7 +193,7 @@ class _Guard:
 
 
 def run(plan: Plan, arguments: Sequence[str], timeout: float) -> Outcome:
-    """Run the plan's script to its end, for ``timeout`` seconds at most. Never raises for what the script does."""
+    """Run the plan's script for ``timeout`` seconds at most. Never raises for what the script does."""
     out = Path(plan.out)
     out.mkdir(parents=True)
     plan.write(out / "plan.json")
@@ -199,7 +201,8 @@ def run(plan: Plan, arguments: Sequence[str], timeout: float) -> Outcome:
     store, port = _store(world) if plan.converted else (None, 0)
     begin = time.monotonic()
     ranks = [_start(plan, arguments, rank, port) for rank in range(world)]
-    guard, why, stacks = _Guard(ranks, timeout), "", ()
+    guard, why = _Guard(ranks, timeout), ""
+    stacks: tuple[str, ...] = ()
     try:
         while not why and any(rank.process.poll() is None for rank in ranks):
             time.sleep(POLL)
@@ -218,7 +221,7 @@ def run(plan: Plan, arguments: Sequence[str], timeout: float) -> Outcome:
 
 def _store(world: int) -> tuple[Any, int]:
     """The store at which the ranks meet, on a free port; torchrun's agent keeps it in the same way."""
-    from torch.distributed import TCPStore
+    from torch._C._distributed_c10d import TCPStore
 
     store = TCPStore("127.0.0.1", 0, world, is_master=True, wait_for_workers=False)
     return store, store.port

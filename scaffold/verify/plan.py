@@ -23,9 +23,9 @@ class Plan:
     """Instructions for one run of one script.
 
     ``script`` and ``root`` are absolute paths inside the temporary copy; ``out`` is where each rank writes its
-    records (``out/rank0`` ...). ``world`` is the number of processes of the *converted* run, also in the plan of
-    the original. ``steps`` stops the run after that many optimizer steps. ``share`` lists the loaders whose batch
-    the ranks divide. ``replay`` names a file with the batches and draws the original must take.
+    records (``out/rank0`` ...). ``world`` is the number of processes of the *converted* run, also in the plan
+    of the original. ``steps`` stops the run after that many optimizer steps. ``share`` lists the loaders whose
+    batch the ranks divide. ``replay`` names a file with the batches and draws the original must take.
     """
 
     script: str
@@ -42,6 +42,11 @@ class Plan:
     def write(self, path: Path) -> None:
         """Save as JSON."""
         path.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+
+    def source(self) -> str:
+        """The text of all Python files of the project, to tell what the script may use."""
+        files = (path for path in sorted(Path(self.root).rglob("*.py")) if path.is_file())
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
 
     @classmethod
     def read(cls, path: Path) -> Plan:

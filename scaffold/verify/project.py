@@ -11,7 +11,16 @@ from scaffold.errors import ScaffoldError
 
 LINKED = 10 << 20  # bytes from which a file is linked
 FILES = 20_000
-SKIPPED = {".git", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+SKIPPED = {
+    ".git",
+    "__pycache__",
+    ".venv",
+    "venv",
+    "node_modules",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,7 @@ class Script:
 
 
 def locate(script: Path, root: Path | None = None) -> Script:
-    """The script with its root: the given one, the working folder where that holds the script, or its own folder.
+    """The script with its root: the given one, the working folder if that holds the script, or its own folder.
 
     Raises ``ScaffoldError`` where there is no such file, or it is outside the root.
     """
@@ -45,7 +54,7 @@ def locate(script: Path, root: Path | None = None) -> Script:
 
 
 def locate_converted(script: Path, original: Script) -> Script:
-    """The converted script with its root: the folder in which it has the place the original has in its own."""
+    """The converted script with its root, in which it has the place the original has in its own."""
     path = script.resolve()
     if not path.is_file():
         raise ScaffoldError(f"{script}: no such file")
@@ -69,7 +78,9 @@ def _copy(source: Path, target: Path, skip: set[Path]) -> None:
         for name in files:
             count += 1
             if count > FILES:
-                raise ScaffoldError(f"{source} holds more than {FILES} files; name the project's folder with --root")
+                raise ScaffoldError(
+                    f"{source} holds more than {FILES} files; name the project's folder with --root"
+                )
             _place(here / name, to / name)
 
 
@@ -85,7 +96,7 @@ def _place(source: Path, target: Path) -> None:
 
 
 def copy(original: Script, script: Script, target: Path) -> Script:
-    """Copy the original's project to ``target``, lay the script's own project over it, return the script there."""
+    """Copy the original's project to ``target``, the script's own over it; return the script there."""
     inside = {script.root} if script.root != original.root else set()
     _copy(original.root, target, inside | {target.resolve()})
     if script.root != original.root:

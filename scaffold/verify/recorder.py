@@ -1,4 +1,4 @@
-"""The events of one watched process, one JSON line each, written at once so that a killed process loses none."""
+"""The events of one watched process, one JSON line each, written at once: a killed process loses none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Recorder:
         while frame is not None:
             code = frame.f_code
             if code.co_filename.startswith(self._root):
-                return f"{code.co_filename[len(self._root):]}:{frame.f_lineno} in {code.co_name}"
+                return f"{code.co_filename[len(self._root) :]}:{frame.f_lineno} in {code.co_name}"
             if frame.f_back is None:
                 break
             frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Runs a script under the watch: ``main(plan_file, script arguments...)``. No part of scaffold's rewriting is loaded."""
+"""Runs a script under the watch. No part of scaffold's rewriting is loaded."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from scaffold.verify.recorder import Recorder
 
 
 def _install(plan: Plan, recorder: Recorder) -> Any:
-    from scaffold.verify.shim import batchnorm, cuda, distributed
+    from scaffold.verify.shim import batchnorm, compiler, cuda, distributed
     from scaffold.verify.watch import comm, data, files, noise, optim
 
     mode: Any = contextlib.nullcontext()
     if plan.cuda_on_cpu:
         mode = cuda.install(plan.world if plan.converted else 1)
+        compiler.install()
         distributed.install()
         batchnorm.accept_cpu()
         batchnorm.install(recorder)
@@ -52,8 +53,16 @@ class _Run:
 
         usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         children = [child.name for child in multiprocessing.active_children()]
-        self.recorder.write("end", how=how, code=code, message=message, place=place, peak=usage,
-                            group=comm.initialised(), children=children)
+        self.recorder.write(
+            "end",
+            how=how,
+            code=code,
+            message=message,
+            place=place,
+            peak=usage,
+            group=comm.initialised(),
+            children=children,
+        )
         self.keep(optim.final())
         self.recorder.write("kept")
 

@@ -26,7 +26,7 @@ class Pass:
 
 @dataclass
 class Loader:
-    """A data loader as it was made (the fields of its event), its passes, and the batches that training used."""
+    """A data loader: the fields of its event, its passes, and how many batches a backward pass followed."""
 
     facts: Event
     passes: list[Pass] = field(default_factory=list)

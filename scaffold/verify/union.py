@@ -55,7 +55,9 @@ def draws(trace: Trace) -> Draws:
 def batch_sizes(trace: Trace) -> set[int]:
     """The numbers of rows of the batches that the model trained on."""
     rows = {len(event["crc"]) for event in trace.of("rows")}
-    return rows | {len(b) for loader in trace.train_loaders.values() for p in loader.passes for b in p.batches}
+    return rows | {
+        len(b) for loader in trace.train_loaders.values() for p in loader.passes for b in p.batches
+    }
 
 
 def is_batch(shape: Sequence[int], original: Sequence[int] | None, sizes: set[int], world: int) -> bool:
@@ -81,15 +83,18 @@ def joined_draws(original: Trace, ranks: Sequence[Trace]) -> dict[str, list[dict
     return joined
 
 
-def _join(parts: list[dict[str, Any]], original: list[int] | None, sizes: set[int],
-          world: int) -> dict[str, Any] | None:
+def _join(
+    parts: list[dict[str, Any]], original: list[int] | None, sizes: set[int], world: int
+) -> dict[str, Any] | None:
     first = parts[0]
     shape = first["shape"]
     if len(parts) == world and is_batch(shape, original, sizes, world) and original is not None:
         inner = 1
         for size in shape[1:]:
             inner *= size
-        rows = [[p["values"][i : i + inner] for i in range(0, len(p["values"]), max(inner, 1))] for p in parts]
+        rows = [
+            [p["values"][i : i + inner] for i in range(0, len(p["values"]), max(inner, 1))] for p in parts
+        ]
         values = list(chain.from_iterable(interleave(rows)))
         return {"shape": [sum(p["shape"][0] for p in parts), *shape[1:]], "values": values}
     if all(p["values"] == first["values"] for p in parts) and original == shape:
@@ -104,7 +109,9 @@ def write_replay(original: Trace, ranks: Sequence[Trace], path: Path) -> None:
         for ours, theirs in pairs(original, ranks)
         if not ours.facts["iterable"]
     }
-    path.write_text(json.dumps({"loaders": loaders, "draws": joined_draws(original, ranks)}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"loaders": loaders, "draws": joined_draws(original, ranks)}), encoding="utf-8"
+    )
 
 
 def matched(original: Trace, ranks: Sequence[Trace]) -> str:

@@ -7,17 +7,20 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch.distributed.nn.functional import all_reduce
+import torch.distributed.nn.functional as differentiable
 
 from scaffold.verify.recorder import Recorder
 
 
-def _synchronised(input: torch.Tensor, mean: Any, var: Any, weight: Any, bias: Any, momentum: float,
-                  eps: float) -> torch.Tensor:
+def _synchronised(
+    input: torch.Tensor, mean: Any, var: Any, weight: Any, bias: Any, momentum: float, eps: float
+) -> torch.Tensor:
     dims = [0, *range(2, input.dim())]
     shape = [1, -1] + [1] * (input.dim() - 2)
     count = torch.full((1,), float(input.numel() // input.size(1)), dtype=input.dtype)
-    totals = all_reduce(torch.cat([input.sum(dims), (input * input).sum(dims), count]))
+    totals: torch.Tensor = differentiable.all_reduce(  # type: ignore[no-untyped-call]
+        torch.cat([input.sum(dims), (input * input).sum(dims), count])
+    )
     channels, total = input.size(1), totals[-1].detach()
     average = totals[:channels] / total
     variance = (totals[channels:-1] / total - average * average).clamp_min(0)
@@ -32,12 +35,20 @@ def _synchronised(input: torch.Tensor, mean: Any, var: Any, weight: Any, bias: A
 
 
 def install(recorder: Recorder) -> None:
-    """Patch ``F.batch_norm``: in a training forward of several ranks the statistics are taken over all of them."""
+    """Patch ``F.batch_norm``: when several ranks train, the statistics are taken over all of them."""
     plain = F.batch_norm
     seen = False
 
-    def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-                   training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
+    def batch_norm(
+        input: Any,
+        running_mean: Any,
+        running_var: Any,
+        weight: Any = None,
+        bias: Any = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Any:
         nonlocal seen
         if training and torch.is_grad_enabled():
             if not seen:

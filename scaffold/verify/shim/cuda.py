@@ -1,4 +1,4 @@
-"""Run code written for CUDA on the CPU: devices are mapped, ``torch.cuda`` answers as a machine with N GPUs would.
+"""Run code written for CUDA on the CPU: devices are mapped, ``torch.cuda`` answers as on a machine with N GPUs.
 
 The scripts are not edited. Mixed precision is off, so that the runs can be compared to float tolerance.
 """
@@ -51,7 +51,8 @@ class CudaOnCpu(TorchFunctionMode):
 
 class _CpuGenerator(torch.Generator):
     def __new__(cls, device: Any = "cpu") -> _CpuGenerator:
-        return super().__new__(cls, "cpu")
+        made: _CpuGenerator = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        return made
 
 
 class _Nothing:
@@ -74,6 +75,11 @@ class _Nothing:
         return lambda *args, **kwargs: None
 
 
+def _answer(value: Any) -> Any:
+    """A new function each time: torch's compiler wants every function of ``torch.cuda`` to be its own."""
+    return lambda *args, **kwargs: value
+
+
 class _Devices:
     """The answers of a machine with ``count`` GPUs."""
 
@@ -92,7 +98,6 @@ class _Devices:
         return SimpleNamespace(name="CPU", major=8, minor=0, total_memory=80 << 30, multi_processor_count=1)
 
     def functions(self) -> dict[str, Any]:
-        zero, nothing = (lambda *a, **k: 0), (lambda *a, **k: None)
         answers: dict[str, Any] = {
             "is_available": lambda: True,
             "is_initialized": lambda: True,
@@ -116,13 +121,32 @@ class _Devices:
             "Event": _Nothing,
             "device": _Nothing,
         }
-        for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
-                     "initial_seed", "utilization"):
-            answers[name] = zero
-        for name in ("synchronize", "empty_cache", "manual_seed", "manual_seed_all", "seed", "seed_all", "init",
-                     "reset_peak_memory_stats", "reset_max_memory_allocated", "ipc_collect", "set_rng_state",
-                     "set_rng_state_all", "set_stream", "set_per_process_memory_fraction"):
-            answers[name] = nothing
+        for name in (
+            "memory_allocated",
+            "max_memory_allocated",
+            "memory_reserved",
+            "max_memory_reserved",
+            "initial_seed",
+            "utilization",
+        ):
+            answers[name] = _answer(0)
+        for name in (
+            "synchronize",
+            "empty_cache",
+            "manual_seed",
+            "manual_seed_all",
+            "seed",
+            "seed_all",
+            "init",
+            "reset_peak_memory_stats",
+            "reset_max_memory_allocated",
+            "ipc_collect",
+            "set_rng_state",
+            "set_rng_state_all",
+            "set_stream",
+            "set_per_process_memory_fraction",
+        ):
+            answers[name] = _answer(None)
         return answers
 
 
@@ -142,10 +166,6 @@ def _disabled(init: Any) -> Any:
     return wrapped
 
 
-def _without_compile(model: Any = None, **kwargs: Any) -> Any:
-    return (lambda function: function) if model is None else model
-
-
 def install(count: int) -> CudaOnCpu:
     """Patch torch in this process to answer as if it had ``count`` GPUs. Returns the mode, to be entered."""
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
@@ -157,8 +177,6 @@ def install(count: int) -> CudaOnCpu:
     patches: list[tuple[Any, str, Any]] = [
         (torch, "Generator", _CpuGenerator),
         (torch, "load", _load_on_cpu(torch.load)),
-        (torch, "compile", _without_compile),
-        (torch.nn.Module, "compile", lambda self, *args, **kwargs: None),
         (torch.amp.GradScaler, "__init__", _disabled(torch.amp.GradScaler.__init__)),
         (torch.amp.autocast_mode.autocast, "__init__", _disabled(torch.amp.autocast_mode.autocast.__init__)),
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
-import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
+from torch.distributed import device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from scaffold.verify.shim.cuda import is_cuda
@@ -60,8 +60,9 @@ def _average(function: Any) -> Any:
 
 def _ddp_init(init: Any) -> Any:
     @wraps(init)
-    def wrapped(self: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any,
-                **kwargs: Any) -> None:
+    def wrapped(
+        self: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
         init(self, module, None, None, *args, **kwargs)
 
     return wrapped
@@ -85,6 +86,7 @@ def install() -> None:
     ddp: Any = DistributedDataParallel
     ddp.__init__ = _ddp_init(ddp.__init__)
     ddp._passing_sync_batchnorm_handle = lambda self, module: None
-    mesh = _mesh(dist.device_mesh.init_device_mesh)
-    dist.device_mesh.init_device_mesh = mesh
-    setattr(torch.distributed, "init_device_mesh", mesh)  # noqa: B010
+    mesh = _mesh(device_mesh.init_device_mesh)
+    targets: list[Any] = [device_mesh, dist]
+    for module in targets:
+        module.init_device_mesh = mesh

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
-import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
@@ -26,7 +25,7 @@ def _collective(name: str, function: Any, recorder: Recorder, depth: list[int]) 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if depth[0]:
             return function(*args, **kwargs)
-        moved = [t for t in tensors((args, kwargs))]
+        moved = list(tensors((args, kwargs)))
         size = sum(t.numel() * t.element_size() for t in moved)
         recorder.write("enter", kind=name, bytes=size, place=recorder.place())
         depth[0] += 1
@@ -69,10 +68,16 @@ def install(recorder: Recorder) -> None:
     for name in ("init_process_group", "destroy_process_group"):
         patch_both(name, _collective(name, getattr(c10d, name), recorder, depth))
     _watch_wrapping(recorder)
-    fully_shard = getattr(torch.distributed.fsdp, "fully_shard", None)
-    if fully_shard is not None:
-        wrapper = _sharded(fully_shard, recorder)
-        setattr(torch.distributed.fsdp, "fully_shard", wrapper)  # noqa: B010
+    _watch_sharding(recorder)
+
+
+def _watch_sharding(recorder: Recorder) -> None:
+    """FSDP2 is slow to import: it is only watched where the script names it."""
+    if "fully_shard" not in recorder.plan.source():
+        return
+    import torch.distributed.fsdp as fsdp
+
+    setattr(fsdp, "fully_shard", _sharded(fsdp.fully_shard, recorder))  # noqa: B010
 
 
 def _sharded(function: Any, recorder: Recorder) -> Any:

@@ -1,7 +1,7 @@
 """Loaders: what each draws, the rank's share of a batch, and the order the original must take.
 
-In the original, a shuffled loader draws as ``torch.utils.data.DistributedSampler`` does (seed 0 plus the number of
-the pass, padded to a multiple of the ranks), so that its k-th batch is the union of the ranks' k-th batches.
+In the original, a shuffled loader draws as ``torch.utils.data.DistributedSampler`` does (seed 0 plus the number
+of the pass, padded to a multiple of the ranks), so that its k-th batch is the union of the ranks' k-th batches.
 A replay gives it the very batches that the ranks took.
 """
 
@@ -96,10 +96,7 @@ class _Sampler:
         loader, world = self.loader, self.watch.recorder.plan.world
         n, size = len(loader.dataset), loader.batch_size
         order = torch.randperm(n, generator=torch.Generator().manual_seed(number)).tolist()
-        if loader.drop_last:
-            order = order[: n - n % world]
-        else:
-            order = (order * 2)[: n + -n % world]
+        order = order[: n - n % world] if loader.drop_last else (order * 2)[: n + -n % world]
         for start in range(0, len(order), size):
             batch = order[start : start + size]
             if len(batch) == size or not loader.drop_last:
@@ -129,7 +126,7 @@ class _Loaders:
         )
 
     def share(self, loader: Any, order: int, samples: int) -> int | None:
-        """The batch size that makes the ranks' batches together the original's, if this loader needs another."""
+        """The batch size that makes the ranks' batches together the original's, or ``None`` to keep it."""
         wanted: list[TrainLoader] = [t for t in self.recorder.plan.share if t.samples == samples]
         exact = [t for t in wanted if t.order == order] or wanted
         if not exact:
@@ -154,10 +151,19 @@ class _Loaders:
         loader.__dict__.update(scaffold_order=order, scaffold_passes=0)
         innermost, _ = base_indices(loader.dataset, [])
         self.recorder.write(
-            "loader", id=order, samples=samples, base=_size(innermost), batch=before, share=share,
-            dataset=type(innermost).__name__, sampler=type(loader.sampler).__name__, iterable=iterable,
+            "loader",
+            id=order,
+            samples=samples,
+            base=_size(innermost),
+            batch=before,
+            share=share,
+            dataset=type(innermost).__name__,
+            sampler=type(loader.sampler).__name__,
+            iterable=iterable,
             drop_last=bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
-            workers=loader.num_workers, ordered=self.orders(loader), place=self.recorder.place(),
+            workers=loader.num_workers,
+            ordered=self.orders(loader),
+            place=self.recorder.place(),
         )
 
     def consumed(self, loader_iter: Any, draw: Any, data: Any) -> None:
@@ -166,7 +172,7 @@ class _Loaders:
         if not draw.ahead:
             return
         batch = draw.ahead.popleft()
-        indices: list[Any] = batch if isinstance(batch, list | tuple) else [batch]
+        indices = list(batch) if isinstance(batch, list | tuple) else [batch]
         try:
             _, places = base_indices(sampler.loader.dataset, indices)
         except (TypeError, ValueError, IndexError):
@@ -175,7 +181,10 @@ class _Loaders:
             batched = next((t for t in tensors(data) if t.dim() > 0), None)
             places = [] if batched is None else rows(batched)
         self.recorder.write(
-            "batch", loader=sampler.loader.scaffold_order, number=draw.number, idx=places,
+            "batch",
+            loader=sampler.loader.scaffold_order,
+            number=draw.number,
+            idx=places,
             grad=torch.is_grad_enabled(),
         )
 

@@ -1,7 +1,7 @@
-"""Files written: by Python's ``open`` and friends (audit hook), and by ``torch.save``, which writes in C++.
+"""Files written: by Python's ``open`` (audit hook), and by ``torch.save``, which writes in C++.
 
-Writes outside the copy of the project are refused, except under the temporary folder, ``/dev`` and the folders
-that the user named.
+Writes outside the copy of the project are refused, except under the temporary folder, ``/dev`` and the
+folders that the user named.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IGNORED = ("__pycache__", ".pyc")
 
 
 def describe(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """``(key path, description)`` of each leaf of a saved object: shapes and sketches of tensors, plain values."""
+    """``(key path, description)`` of each leaf of a saved object: tensors' shapes and sketches, values."""
     if isinstance(value, torch.Tensor):
         kind = "DTensor" if hasattr(value, "to_local") else "tensor"
         whole = local(value)
@@ -65,7 +65,9 @@ class _Files:
         if real.startswith(self.own) or any(part in real for part in IGNORED):
             return
         if real.startswith(self.root + os.sep):
-            self.recorder.write("write", path=real[len(self.root) + 1 :], how=how, place=self.recorder.place())
+            self.recorder.write(
+                "write", path=real[len(self.root) + 1 :], how=how, place=self.recorder.place()
+            )
         elif not real.startswith(self.allowed):
             self.recorder.write("refused", path=name, how=how)
             raise PermissionError(f"scaffold verify: {name} is outside the copy of the project; not written")
@@ -73,7 +75,9 @@ class _Files:
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = args
-            writes = any(c in mode for c in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
+            writes = (
+                any(c in mode for c in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
+            )
             if writes:
                 self.written(path, "open")
         elif event == "os.mkdir":

@@ -1,13 +1,14 @@
-"""Randomness that makes right conversions differ in numbers: dropout is off, augmentation is fixed per sample.
+"""Randomness by which right conversions differ: dropout is off, augmentation is fixed per sample.
 
-The draws the script takes from torch's and NumPy's global generators are noted, so that a replay of the original
-can take the union of the ranks' draws.
+The draws the script takes from torch's and NumPy's global generators are noted, so that a replay of the
+original can take the union of the ranks' draws.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,17 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from scaffold.verify.recorder import Recorder
 
 DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-DRAWS = ("randint", "randn", "rand", "randperm", "randn_like", "rand_like", "normal", "bernoulli", "multinomial")
+DRAWS = (
+    "randint",
+    "randn",
+    "rand",
+    "randperm",
+    "randn_like",
+    "rand_like",
+    "normal",
+    "bernoulli",
+    "multinomial",
+)
 LOGGED = 1 << 22  # elements per run kept for a replay
 
 
@@ -46,8 +57,15 @@ def _dropout_off(recorder: Recorder) -> None:
         setattr(functional, name, patched(name, getattr(F, name)))
     attention = F.scaled_dot_product_attention
 
-    def quiet(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-              *args: Any, **kwargs: Any) -> Any:
+    def quiet(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         nonlocal noted
         if dropout_p > 0 and noted < 3:
             noted += 1
@@ -67,6 +85,14 @@ def _dropout_off(recorder: Recorder) -> None:
     rnn.__init__ = without
 
 
+def _position() -> Any:
+    """How far NumPy's global generator has been read."""
+    import numpy as np
+
+    state: Any = np.random.get_state()
+    return state[2]
+
+
 class _Fixed:
     """Seeds all generators with the sample's index for the time it is fetched, then puts them back."""
 
@@ -77,18 +103,22 @@ class _Fixed:
     def sample(self, dataset: Any, index: Any) -> Any:
         import numpy as np
 
-        torch_state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()
+        torch_state, python_state, numpy_state = (
+            torch.get_rng_state(),
+            random.getstate(),
+            np.random.get_state(),
+        )
         seed = zlib.crc32(repr(index).encode())
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
-        fresh = (random.getstate(), np.random.get_state()[2]) if not self.noted else None
+        fresh = (random.getstate(), _position()) if not self.noted else None
         before = torch.get_rng_state() if not self.noted else None
         try:
             return dataset[index]
         finally:
             if before is not None and get_worker_info() is None:
-                same = fresh == (random.getstate(), np.random.get_state()[2])
+                same = fresh == (random.getstate(), _position())
                 if not (same and torch.equal(before, torch.get_rng_state())):
                     self.noted = True
                     crc = zlib.crc32(torch_state.numpy().tobytes() + repr(python_state[1][-1]).encode())
@@ -104,7 +134,9 @@ class _Fixed:
 
         def fetch(self: Any, indices: Any) -> Any:
             dataset = self.dataset
-            batched = getattr(type(dataset), "__getitems__", None) is not None and not isinstance(dataset, Subset)
+            batched = getattr(type(dataset), "__getitems__", None) is not None and not isinstance(
+                dataset, Subset
+            )
             if batched or not self.auto_collation:
                 return plain(self, indices)
             return self.collate_fn([fixed.sample(dataset, index) for index in indices])
@@ -134,10 +166,10 @@ class _Draws:
             self.depth += 1
             try:
                 result = plain(*args, **kwargs)
-                place = self.recorder.place()
-                if place.startswith("outside"):
+                caller = sys._getframe(1).f_code
+                if not caller.co_filename.startswith(self.recorder.plan.root):
                     return result
-                return self.note(f"{kind}.{name} in {place.rsplit(' ', 1)[-1]}", result)
+                return self.note(f"{kind}.{name} in {caller.co_name}", result)
             finally:
                 self.depth -= 1
 
@@ -153,8 +185,14 @@ class _Draws:
             return result
         self.left -= values.numel()
         if self.left > 0:
-            line = {"key": key, "number": number, "shape": list(values.shape), "step": self.recorder.steps,
-                    "dtype": str(values.dtype), "values": values.reshape(-1).tolist()}
+            line = {
+                "key": key,
+                "number": number,
+                "shape": list(values.shape),
+                "step": self.recorder.steps,
+                "dtype": str(values.dtype),
+                "values": values.reshape(-1).tolist(),
+            }
             with self.file.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
         return result
@@ -171,7 +209,11 @@ class _Draws:
             return values
         import numpy as np
 
-        return np.asarray(values, dtype=result.dtype).reshape(shape) if isinstance(result, np.ndarray) else result
+        return (
+            np.asarray(values, dtype=result.dtype).reshape(shape)
+            if isinstance(result, np.ndarray)
+            else result
+        )
 
 
 def install(recorder: Recorder) -> None:

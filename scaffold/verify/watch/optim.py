@@ -18,7 +18,7 @@ class Stopped(BaseException):
 
 
 class _Watch:
-    """The state of this process. One instance, as hooks that are pickled with a model must be plain functions."""
+    """The state of this process. One instance: hooks that are pickled with a model must be plain functions."""
 
     recorder: Recorder
     optimizers: list[torch.optim.Optimizer]
@@ -135,7 +135,7 @@ def _by_hand() -> list[torch.Tensor]:
 
 
 def _watch_backward() -> None:
-    plain = torch.Tensor.backward
+    plain: Any = torch.Tensor.backward
 
     def backward(self: torch.Tensor, *args: Any, **kwargs: Any) -> None:
         recorder = _watch.recorder

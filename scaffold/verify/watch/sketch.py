@@ -1,7 +1,7 @@
 """Small fingerprints of large tensors, by which two processes can be compared without moving the tensors.
 
-A sketch holds the norm, a checksum and four random projections. For a difference ``d`` of two flat tensors each
-projection differs by a draw of N(0, |d|), so their root mean square estimates |d| (Johnson-Lindenstrauss).
+A sketch holds the norm, a checksum and four random projections. For a difference ``d`` of two flat tensors
+each projection differs by a draw of N(0, |d|), so their root mean square estimates |d| (Johnson-Lindenstrauss).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sketch(tensors: Iterable[torch.Tensor]) -> dict[str, Any]:
     if not parts:
         return {"norm": 0.0, "crc": 0, "proj": [0.0] * PROJECTIONS}
     flat = torch.cat(parts)
-    crc = zlib.crc32(memoryview(flat.numpy()))
+    crc = zlib.crc32(flat.numpy().tobytes())
     rows = -(-flat.numel() // WIDTH)
     table = _table("columns", WIDTH, PROJECTIONS)
     projected = torch.empty(rows, PROJECTIONS)
@@ -69,7 +69,7 @@ def norms(tensors: Sequence[torch.Tensor]) -> list[float]:
 
 
 def rows(batch: torch.Tensor, samples: int = 4096) -> list[int]:
-    """A checksum of each row (first dimension) of a batch, from at most ``samples`` evenly spread elements."""
+    """A checksum of each row (first dimension) of a batch, from at most ``samples`` of its elements."""
     flat = batch.detach().to("cpu").reshape(batch.shape[0], -1)
     step = -(-flat.shape[1] // samples)
     if step > 1:

@@ -1,0 +1,93 @@
+"""Scripts that must be left alone, and what their users should do instead."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from scaffold.errors import Refused
+from scaffold.roles import api
+from scaffold.roles.facts import Facts
+from scaffold.source.tree import Source, dotted, walk
+
+
+def check(facts: Facts) -> None:
+    """Refuse a script that is distributed already, run by a framework, or does not train.
+
+    Raises:
+        Refused: with one paragraph on what to do instead.
+    """
+    for source in facts.project.sources:
+        _distributed(source)
+    for source in facts.project.sources:
+        _framework(facts, source)
+    name = facts.project.entry.name
+    if not facts.backwards:
+        raise Refused(
+            f"{name}: no training loop was found (nothing calls .backward() on a loss). Name the script that trains; if its loop "
+            "is in an installed package, that package's own multi-GPU option is the way."
+        )
+    _environment(facts)
+
+
+def _distributed(source: Source) -> None:
+    for node in walk(source.tree):
+        text = None
+        if isinstance(node, cst.Import):
+            text = next((n for a in node.names if (n := dotted(a.name) or "").startswith(("torch.distributed", "horovod", "torch_xla"))), None)
+        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+            module = dotted(node.module) or ""
+            names = [] if isinstance(node.names, cst.ImportStar) else [dotted(a.name) or "" for a in node.names]
+            full = [module, *(f"{module}.{n}" for n in names)]
+            text = next((f for f in full if f.startswith((*api.DISTRIBUTED_MARKS, "torch.distributed", "torch.utils.data.distributed"))), None)
+        elif isinstance(node, cst.Call):
+            called = dotted(node.func) or ""
+            if called.endswith(("init_process_group", "DistributedDataParallel", "fully_shard", "DistributedSampler")):
+                text = called
+        if text is not None:
+            raise Refused(
+                f"{source.name}:{source.line(node)}: is distributed already ({text}). There is nothing to convert: start it with "
+                "`torchrun --nproc-per-node=<GPUs> "
+                f"{source.path.name}`, or with the launcher its README names."
+            )
+
+
+def _framework(facts: Facts, source: Source) -> None:
+    for node in walk(source.tree):
+        modules: list[str] = []
+        if isinstance(node, cst.Import):
+            modules = [dotted(a.name) or "" for a in node.names]
+        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+            module = dotted(node.module) or ""
+            modules = [module] if isinstance(node.names, cst.ImportStar) else [f"{module}.{dotted(a.name)}" for a in node.names]
+        for module in modules:
+            for prefix, (title, how) in api.FRAMEWORKS.items():
+                if (module + ".").startswith(prefix + ".") and facts.project.module(prefix) is None:
+                    raise Refused(
+                        f"{source.name}:{source.line(node)}: is run by {title}, which does its own multi-GPU training: use {how}. "
+                        "Rewriting the loop beneath it would do the work twice."
+                    )
+            if module.startswith("ignite.") and "distributed" in module:
+                raise Refused(f"{source.name}:{source.line(node)}: uses ignite's distributed launcher; start it with torchrun as its documentation shows.")
+            if module.rpartition(".")[2] in {"Trainer", "Seq2SeqTrainer", "SFTTrainer"} and module.split(".")[0] in {"transformers", "trl"}:
+                raise Refused(
+                    f"{source.name}:{source.line(node)}: is trained by the Hugging Face Trainer, which does its own multi-GPU training: start "
+                    f"it with `torchrun --nproc-per-node=<GPUs> {source.path.name}` unchanged."
+                )
+
+
+def _environment(facts: Facts) -> None:
+    imports_gym = any(
+        (dotted(a.name) or "").split(".")[0] in {"gym", "gymnasium", "pettingzoo", "dm_control"}
+        for s in facts.project.sources
+        for n in walk(s.tree)
+        if isinstance(n, cst.Import)
+        for a in n.names
+    )
+    stepping = [e for e in facts.trace.of_kind("call") if e.name.endswith(".step") and len(e.args) == 1 and e.loops and not e.name.startswith(("optimizer", "scheduler", "scaler"))]
+    if imports_gym and stepping:
+        event = stepping[0]
+        raise Refused(
+            f"{event.source.name}:{event.source.line(event.node)}: is reinforcement learning that steps an environment: there is no data set to "
+            "divide, each process would play its own episodes of its own length. Run independent seeds on the GPUs, or use a library with "
+            "vectorised environments and a distributed learner."
+        )
