@@ -1,51 +1,82 @@
-"""``torch.compile`` left out: it changes no result, costs minutes on a CPU, and seconds of import a process."""
+"""``torch.compile`` left out: it changes no result and costs minutes on a CPU.
+
+Optimizers and DDP import torch's compiler for calls that do nothing outside it (two seconds a process). A stand-in
+answers these calls, and gives way to the real package as soon as anything else is asked of it.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.abc
+import importlib.machinery
 import sys
-from functools import wraps
-from types import SimpleNamespace
+import types
 from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
+
+NAME = "torch._dynamo"
+
+
+class _StandIn(types.ModuleType):
+    """The few functions that torch calls while nothing is compiled."""
+
+    def __init__(self) -> None:
+        super().__init__(NAME)
+        self.__path__: list[str] = []
+        self.graph_break = lambda *args, **kwargs: None
+        self.utils = types.SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(_real(), name)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds submodules of the compiler: loads the real package first."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if not name.startswith(NAME + ".") or not isinstance(sys.modules.get(NAME), _StandIn):
+            return None
+        return importlib.machinery.ModuleSpec(name, self)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        _real()
+        return importlib.import_module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None: ...
+
+
+def _real() -> types.ModuleType:
+    """The real package, in the place of the stand-in."""
+    if isinstance(sys.modules.get(NAME), _StandIn):
+        del sys.modules[NAME]
+        torch.__dict__.pop("_dynamo", None)
+    return importlib.import_module(NAME)
 
 
 def _uncompiled(model: Any = None, **kwargs: Any) -> Any:
     return (lambda function: function) if model is None else model
 
 
-def _without_import(init: Any) -> Any:
-    """DDP's constructor asks the compiler for an option; answer with the default, without loading it."""
-    options = SimpleNamespace(utils=SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer"))
-
-    @wraps(init)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
-        if "torch._dynamo" in sys.modules:
-            init(self, *args, **kwargs)
-            return
-        torch.__dict__["_dynamo"] = options
-        try:
-            init(self, *args, **kwargs)
-        finally:
-            if torch.__dict__.get("_dynamo") is options:
-                del torch.__dict__["_dynamo"]
-
-    return wrapped
-
-
 def install() -> None:
     """Make ``torch.compile`` return its argument, and keep torch's own classes from loading the compiler."""
-    for owner, name, value in (
+    patches: tuple[tuple[Any, str, Any], ...] = (
         (torch, "compile", _uncompiled),
         (torch.nn.Module, "compile", lambda self, *args, **kwargs: None),
-    ):
+    )
+    for owner, name, value in patches:
         setattr(owner, name, value)
-    ddp: Any = DistributedDataParallel
-    ddp.__init__ = _without_import(ddp.__init__)
     for cls in (torch.optim.Optimizer, DistributedDataParallel):
         for function in vars(cls).values():
             plain = getattr(function, "__wrapped__", None)
             code = getattr(function, "__code__", None)
             if plain is not None and code is not None and code.co_filename.endswith("_compile.py"):
-                setattr(plain, "__dynamo_disable", plain)  # noqa: B010
+                plain.__dict__["__dynamo_disable"] = plain
+    if NAME not in sys.modules:
+        stand_in = _StandIn()
+        sys.modules[NAME] = stand_in
+        torch.__dict__["_dynamo"] = stand_in
+        sys.meta_path.insert(0, _Finder())

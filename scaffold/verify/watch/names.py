@@ -13,7 +13,7 @@ WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule", "Fully
 
 def roots() -> list[nn.Module]:
     """The modules that are no other module's child."""
-    modules = [thing for thing in gc.get_objects() if isinstance(thing, nn.Module)]
+    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
     children = {id(child) for module in modules for child in module._modules.values() if child is not None}
     return [module for module in modules if id(module) not in children]
 
