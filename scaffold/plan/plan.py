@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from scaffold.plan.options import Options
+from scaffold.plan.places import parameters
 from scaffold.plan.setup import Setup, find_setup
 from scaffold.plan.sync import Sync, plan_sync
 from scaffold.roles import api
@@ -71,6 +72,21 @@ class Plan:
             wanted += "_"
         return wanted
 
+    def local_name(self, source: Source, node: cst.CSTNode, wanted: str) -> str:
+        """A variable name that is free in the file; the same node always gets the same one."""
+        return self.free(source, wanted)
+
+    def torch(self, author: Author, source: Source) -> str:
+        """How ``source`` refers to ``torch``; asks for the import where it does not yet."""
+        for statement in source.tree.body:
+            for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else ():
+                if isinstance(small, cst.Import):
+                    for alias in small.names:
+                        if isinstance(alias.name, cst.Name) and alias.name.value == "torch":
+                            return alias.evaluated_alias or "torch"
+        author.need(source, "import torch")
+        return "torch"
+
     def dist(self, author: Author, source: Source) -> str:
         """How ``source`` refers to ``torch.distributed``; asks for the import."""
         taken = "dist" in source.names and b"import torch.distributed as dist" not in source.data
@@ -127,6 +143,27 @@ class Plan:
         if self.options.evaluation == "shard":
             found |= {x.inst for x in shardable(self.facts, self.eval_loaders)}
         return found
+
+    def telling_apart(self, loader: Loader, twins: list[Loader]) -> str:
+        """A test over a parameter that holds where ``loader``'s call makes a training loader and fails where it does not."""
+        source = loader.source
+        function = source.function(loader.node)
+        frames = self.facts.called_from(function)
+        train = {f for f in frames for x in twins if x.role == "train" and self._made_in(x, f)}
+        other = {f for f in frames for x in twins if x.role != "train" and self._made_in(x, f)}
+        for name in parameters(function):
+            yes = {c for f in train for c in f.scope.vars[name].consts() if name in f.scope.vars}
+            no = {c for f in other for c in f.scope.vars[name].consts() if name in f.scope.vars}
+            if len(yes) == 1 and no and not yes & no:
+                value = next(iter(yes))
+                return name if value is True else f"not {name}" if value is False else f"{name} == {value!r}"
+        return ""
+
+    @staticmethod
+    def _made_in(loader: Loader, frame: object) -> bool:
+        return any(loader.inst in v.objs for v in getattr(frame, "returns", ())) or any(
+            loader.inst in v.objs for v in getattr(frame, "scope").vars.values()  # noqa: B009
+        )
 
     @property
     def trackers(self) -> tuple[str, ...]:

@@ -171,7 +171,8 @@ def unused_part(facts: Facts, model: Model) -> str:
                 return f"{part.qualified}.{name} is never used in forward"
     for event in facts.trace.of_kind("branch"):
         owner = event.frame.owner
-        if isinstance(owner, Inst) and event.value.tagged("draw") and facts.trace.root(owner) is model.inst:
+        drawn_here = [t for t in event.value.tags if t.kind == "draw" and t.at in event.source.parents and event.source.function(t.at) is event.frame.node]
+        if isinstance(owner, Inst) and drawn_here and facts.trace.root(owner) is model.inst:
             return f"{event.source.name}:{event.source.line(event.node)} skips layers at random"
     return ""
 

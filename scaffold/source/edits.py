@@ -81,7 +81,14 @@ class Author:
         self.splice(source, end, end, suffix, AFTER)
 
     def before(self, source: Source, statement: cst.CSTNode, code: str, order: int = BEFORE) -> None:
-        """Insert lines before a statement, at its indentation."""
+        """Insert lines before a statement, at its indentation; a one-line suite is opened up."""
+        suite = source.parents.get(statement)
+        if isinstance(suite, cst.SimpleStatementSuite):
+            start = source.span(suite.body[0])[0]
+            indent = source.indent(source.parents[suite]) + source.tree.default_indent
+            lines = _indented(source, code, indent).rstrip("\r\n")
+            self.splice(source, start, start, source.newline + lines + source.newline + indent, order)
+            return
         start = source.lines_of(statement)[0]
         self.splice(source, start, start, _indented(source, code, source.indent(statement)), order)
 

@@ -48,7 +48,8 @@ def rewrite(source: Source, changes: Iterable[Change]) -> Rewritten:
         try:
             cst.parse_module(text)
         except cst.ParserSyntaxError as error:
-            raise EditConflict(f"{source.name}: edits give invalid Python at line {error.raw_line}") from None
+            line = text.splitlines()[error.raw_line - 1 : error.raw_line]
+            raise EditConflict(f"{source.name}: edits give invalid Python at line {error.raw_line}: {line}") from None
     return Rewritten(source, text, ordered)
 
 
@@ -176,6 +177,9 @@ def _guards(source: Source, guards: list[Guard], edits: list[Edit]) -> list[Edit
     out: list[Edit] = []
     for suite in dict.fromkeys(source.suite(s) for s in wanted):
         body = list(suite.body)
+        if isinstance(suite, cst.SimpleStatementSuite):
+            out += _one_line(source, suite, wanted, busy)
+            continue
         for run in _runs(source, body, wanted, busy):
             guard = wanted[run[0]]
             parent = source.parents.get(suite)
@@ -187,6 +191,27 @@ def _guards(source: Source, guards: list[Guard], edits: list[Edit]) -> list[Edit
             else:
                 out += _indent_block(source, run, start, end, guard)
     return out
+
+
+def _one_line(source: Source, suite: cst.SimpleStatementSuite, wanted: dict[Statement, Guard], busy: set[int]) -> list[Edit]:
+    """Guard what stands behind the colon of a one-line block."""
+    guard = next(wanted[s] for s in suite.body if s in wanted)
+    parent = source.parents[suite]
+    start = source.span(suite.body[0])[0]
+    if all(s in wanted for s in suite.body):
+        if isinstance(parent, cst.If) and parent.orelse is None and not _is_elif(source, parent) and start not in busy:
+            return _join_test(source, parent, guard)
+        opened = "" if start in busy else source.newline + source.indent(parent) + source.tree.default_indent
+        return [Edit(source, start, start, f"{opened}if {guard.condition}: ", guard.rule, guard.why, GUARD)]
+    spans = [source.span(s) for s in suite.body if s in wanted]
+    return [
+        edit
+        for a, b in spans
+        for edit in (
+            Edit(source, a, a, "(", guard.rule, guard.why, GUARD),
+            Edit(source, b, b, f") if {guard.condition} else None", guard.rule, guard.why, GUARD),
+        )
+    ]
 
 
 def _is_elif(source: Source, node: cst.If) -> bool:

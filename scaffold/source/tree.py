@@ -20,7 +20,7 @@ _LAYOUT = (
 )  # fmt: skip
 _fields: dict[type, tuple[str, ...]] = {}
 
-Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement | cst.BaseSmallStatement
 Suite = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
 
 
@@ -140,9 +140,12 @@ class Source:
         return self._line_starts[at] if at < len(self._line_starts) else len(self.data)
 
     def statement(self, node: cst.CSTNode) -> Statement:
-        """The innermost whole statement that contains ``node``."""
+        """The innermost whole statement that contains ``node`` (for ``if x: y`` the small statement ``y``)."""
         while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            node = self.parents[node]
+            parent = self.parents[node]
+            if isinstance(parent, cst.SimpleStatementSuite) and isinstance(node, cst.BaseSmallStatement):
+                return node
+            node = parent
         return node
 
     def suite(self, statement: cst.CSTNode) -> Suite:

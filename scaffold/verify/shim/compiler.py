@@ -26,6 +26,7 @@ class _StandIn(types.ModuleType):
         super().__init__(NAME)
         self.__path__: list[str] = []
         self.graph_break = lambda *args, **kwargs: None
+        self.trace_rules = types.SimpleNamespace(clear_lru_cache=lambda: None)
         self.utils = types.SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer")
 
     def __getattr__(self, name: str) -> Any:
@@ -71,10 +72,11 @@ def install() -> None:
         setattr(owner, name, value)
     for cls in (torch.optim.Optimizer, DistributedDataParallel):
         for function in vars(cls).values():
-            plain = getattr(function, "__wrapped__", None)
-            code = getattr(function, "__code__", None)
-            if plain is not None and code is not None and code.co_filename.endswith("_compile.py"):
-                plain.__dict__["__dynamo_disable"] = plain
+            while (plain := getattr(function, "__wrapped__", None)) is not None:
+                code = getattr(function, "__code__", None)
+                if code is not None and code.co_filename.endswith("_compile.py"):
+                    plain.__dict__["__dynamo_disable"] = plain
+                function = plain
     if NAME not in sys.modules:
         stand_in = _StandIn()
         sys.modules[NAME] = stand_in

@@ -169,7 +169,8 @@ class _Draws:
                 caller = sys._getframe(1).f_code
                 if not caller.co_filename.startswith(self.recorder.plan.root):
                     return result
-                return self.note(f"{kind}.{name} in {caller.co_name}", result)
+                mode = "" if torch.is_grad_enabled() else " without gradients"
+                return self.note(f"{kind}.{name} in {caller.co_name}{mode}", result)
             finally:
                 self.depth -= 1
 

@@ -137,12 +137,21 @@ def _by_hand() -> list[torch.Tensor]:
 def _watch_backward() -> None:
     plain: Any = torch.Tensor.backward
 
+    inside = [False]
+
     def backward(self: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+        if inside[0]:  # a torch function mode calls it again
+            plain(self, *args, **kwargs)
+            return
         recorder = _watch.recorder
         loss = float(self.detach()) if self.numel() == 1 else None
         recorder.write("enter", kind="backward", loss=loss, place=recorder.place())
-        plain(self, *args, **kwargs)
-        recorder.write("leave", kind="backward")
+        inside[0] = True
+        try:
+            plain(self, *args, **kwargs)
+        finally:
+            inside[0] = False
+            recorder.write("leave", kind="backward")
         if not _watch.optimizers:
             _update_by_hand()
 

@@ -1,0 +1,132 @@
+"""Values that leave a loop over batches: what each rank accumulated, and where it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from scaffold.roles.facts import Facts
+from scaffold.roles.values import LOCAL
+from scaffold.source.tree import Source, walk
+
+
+@dataclass
+class Carried:
+    """A variable assigned in a loop and read after it; ``kinds`` as in :mod:`scaffold.roles.kinds`.
+
+    ``reset`` says whether it starts afresh each time the loop starts, ``loads`` are its reads behind the loop.
+    """
+
+    name: str
+    kinds: set[str]
+    reset: bool
+    loads: list[cst.Name] = field(default_factory=list)
+
+
+def local_kinds(facts: Facts, node: cst.CSTNode, data: set[object]) -> set[str]:
+    """How the value at ``node`` depends on rank-local ``data`` (empty when all ranks have the same)."""
+    return {t.kind for t in facts.trace.value(node).tags if t.kind in LOCAL and t.of in data}
+
+
+def carried(facts: Facts, source: Source, loop: cst.CSTNode, data: set[object]) -> list[Carried]:
+    """The variables that carry rank-local values out of ``loop``."""
+    assigned = _assigned(loop)
+    end = source.span(loop)[1]
+    found: dict[str, Carried] = {}
+    function = source.function(loop)
+    for node in sorted(_own_nodes(function), key=lambda n: source.span(n)):
+        if isinstance(node, cst.Name) and node.value in assigned and source.span(node)[0] >= end and _is_load(source, node):
+            kinds = local_kinds(facts, node, data)
+            if kinds and not _rebound(source, node, loop):
+                entry = found.setdefault(node.value, Carried(node.value, set(), _resets(source, loop, node.value)))
+                entry.kinds |= kinds
+                entry.loads.append(node)
+    return list(found.values())
+
+
+def _own_nodes(function: cst.CSTNode) -> list[cst.CSTNode]:
+    """Nodes of a function's own body, nested functions and classes left out."""
+    out: list[cst.CSTNode] = []
+    stack: list[cst.CSTNode] = [function.body] if isinstance(function, (cst.FunctionDef, cst.Lambda)) else list(function.body)  # type: ignore[attr-defined]
+    from scaffold.source.tree import children
+
+    while stack:
+        node = stack.pop()
+        out.append(node)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            continue
+        stack += list(children(node))
+    return [n for n in out if isinstance(n, cst.BaseExpression)]
+
+
+def _assigned(loop: cst.CSTNode) -> set[str]:
+    names: set[str] = set()
+    for node in walk(loop):
+        if isinstance(node, cst.AssignTarget):
+            names |= _target_names(node.target)
+        elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.NamedExpr, cst.For, cst.CompFor)):
+            names |= _target_names(node.target)
+    return names
+
+
+def _target_names(target: cst.CSTNode) -> set[str]:
+    if isinstance(target, cst.Name):
+        return {target.value}
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return set().union(*(_target_names(e.value) for e in target.elements))
+    if isinstance(target, cst.Subscript):
+        return _target_names(target.value)
+    return set()
+
+
+def _is_load(source: Source, node: cst.Name) -> bool:
+    parent = source.parents[node]
+    if isinstance(parent, cst.Attribute) and parent.attr is node:
+        return False
+    if isinstance(parent, (cst.AssignTarget, cst.Param, cst.FunctionDef, cst.NameItem)):
+        return False
+    return not (isinstance(parent, cst.Arg) and parent.keyword is node)
+
+
+def _rebound(source: Source, load: cst.Name, loop: cst.CSTNode) -> bool:
+    """Whether a plain assignment in the loop's own block stands between the loop and a read."""
+    suite = source.suite(loop)
+    after = source.span(loop)[1]
+    for statement in suite.body:
+        start = source.span(statement)[0]
+        if start < after or start > source.span(load)[0]:
+            continue
+        for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.Assign) and source.span(small)[1] < source.span(load)[0]:
+                names = set().union(*(_target_names(t.target) for t in small.targets))
+                reads = {n.value for n in walk(small.value) if isinstance(n, cst.Name)}
+                if load.value in names and load.value not in reads:
+                    return True
+    return False
+
+
+def _resets(source: Source, loop: cst.CSTNode, name: str) -> bool:
+    """Whether ``name`` is set before ``loop`` in each round of the loop around it, or is only set and never added to."""
+    if not any(isinstance(n, cst.AugAssign) and name in _target_names(n.target) for n in walk(loop)) and not any(
+        isinstance(n, cst.Assign)
+        and any(name in _target_names(t.target) for t in n.targets)
+        and any(isinstance(x, cst.Name) and x.value == name for x in walk(n.value))
+        for n in walk(loop)
+    ):
+        return not any(isinstance(n, cst.AssignTarget) and isinstance(n.target, cst.Subscript) and name in _target_names(n.target) for n in walk(loop)) or _set_before(
+            source, loop, name
+        )
+    return _set_before(source, loop, name)
+
+
+def _set_before(source: Source, loop: cst.CSTNode, name: str) -> bool:
+    start = source.span(loop)[0]
+    outer = next((a for a in source.ancestors(loop) if isinstance(a, (cst.For, cst.While, cst.FunctionDef))), source.tree)
+    body = outer if isinstance(outer, cst.Module) else outer.body  # type: ignore[attr-defined]
+    for node in walk(body):
+        if isinstance(node, (cst.Assign, cst.AnnAssign)) and source.span(node)[0] < start:
+            targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
+            if any(name in _target_names(t) for t in targets):
+                return True
+    return False

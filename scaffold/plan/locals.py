@@ -1,0 +1,76 @@
+"""Where rank-local numbers are shown, stored or decided on, and which sub-expressions to make global."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from scaffold.plan.carried import local_kinds
+from scaffold.roles.facts import Facts
+from scaffold.source.tree import Source, children
+
+CLEAN = {"mean", "sum", "count"}
+_PLAIN = (cst.FormattedString, cst.Tuple, cst.List, cst.Dict, cst.Set, cst.Arg, cst.StarredElement, cst.FormattedStringExpression, cst.Element, cst.DictElement, cst.ConcatenatedString)
+
+
+@dataclass(frozen=True)
+class Part:
+    """An expression to make global; ``kind`` is mean, sum or count, or another kind that has no exact reduction."""
+
+    node: cst.BaseExpression
+    kind: str
+
+    @property
+    def clean(self) -> bool:
+        """Whether an all-reduce gives the whole batch's value."""
+        return self.kind in CLEAN
+
+
+def parts(facts: Facts, source: Source, node: cst.CSTNode, data: set[object], fixed: frozenset[cst.CSTNode] = frozenset()) -> list[Part]:
+    """The largest expressions under ``node`` that can be made global, and leaves that cannot."""
+    kinds = local_kinds(facts, node, data)
+    is_expression = isinstance(node, cst.BaseExpression) and not isinstance(node, _PLAIN)
+    if node in fixed:
+        return []
+    if is_expression and len(kinds) == 1 and kinds <= CLEAN and not _is_text(facts, node) and not _holds_fixed(node, fixed) and not _is_container(facts, node):
+        return [Part(node, kinds.pop())]  # type: ignore[arg-type]
+    found: list[Part] = []
+    for child in _inner(node):
+        found += parts(facts, source, child, data, fixed)
+    if not found and is_expression and kinds and not _holds_fixed(node, fixed):
+        kind = "rows" if kinds == {"rows"} else "ratio" if kinds == {"ratio"} else "mixed"
+        return [Part(node, kind)]  # type: ignore[arg-type]
+    return found
+
+
+def _inner(node: cst.CSTNode) -> list[cst.CSTNode]:
+    if isinstance(node, cst.Call):
+        inner = [node.func.value] if isinstance(node.func, cst.Attribute) else []
+        return [*inner, *(a.value for a in node.args)]
+    if isinstance(node, cst.Lambda):
+        return []
+    return list(children(node))
+
+
+def _holds_fixed(node: cst.CSTNode, fixed: frozenset[cst.CSTNode]) -> bool:
+    if not fixed:
+        return False
+    return node in fixed or any(_holds_fixed(c, fixed) for c in children(node))
+
+
+def _is_text(facts: Facts, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in {"format", "join", "strftime"}:
+            return True
+        return isinstance(node.func, cst.Name) and node.func.value in {"str", "repr", "print"}
+    if isinstance(node, cst.BinaryOperation):
+        strings = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
+        return any(isinstance(x, strings) or _is_text(facts, x) for x in (node.left, node.right))
+    return False
+
+
+def _is_container(facts: Facts, node: cst.CSTNode) -> bool:
+    from scaffold.roles.values import Map, Seq
+
+    return any(isinstance(o, (Seq, Map)) for o in facts.trace.value(node).objs)

@@ -1,0 +1,1 @@
+"""SC2xx: which samples each rank trains on."""

@@ -1,0 +1,200 @@
+"""Divide the training data: a ``DistributedSampler`` for each training ``DataLoader``.
+
+Without it every rank draws from the whole dataset, so N GPUs do the work of one. ``shuffle`` moves to the sampler
+(DataLoader refuses both), ``shuffle=False`` stays unshuffled, ``drop_last`` is carried over so that the number of steps stays
+that of one process with the global batch.
+
+Before::
+
+    loader = DataLoader(train_set, batch_size=32, shuffle=True)
+
+After::
+
+    loader = DataLoader(train_set, batch_size=32, sampler=DistributedSampler(train_set))
+
+Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from scaffold.plan import Plan
+from scaffold.plan.evaluation import dataset_argument, is_iterable_style
+from scaffold.roles.facts import Loader
+from scaffold.rules import Diagnostic
+from scaffold.rules.common import keyword
+from scaffold.source.edits import HOIST, Author
+
+ID = "SC201"
+NAME = "distributed-sampler"
+SEVERITY = "W"
+
+_POSITIONS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last")
+
+
+def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
+    """Give each training loader that has no sampler of its own a DistributedSampler."""
+    done: set[cst.CSTNode] = set()
+    for loader in plan.train_loaders:
+        if loader.node in done or not needs_sampler(loader):
+            continue
+        done.add(loader.node)
+        yield from _convert(plan, author, loader)
+
+
+def needs_sampler(loader: Loader) -> bool:
+    """Whether a training loader draws from a map-style dataset without the user's own sampler."""
+    given = loader.inst.kwargs
+    for name in ("sampler", "batch_sampler"):
+        value = given.get(name) or _positional(loader, name)
+        if value is not None and value.consts() != [None]:
+            return False
+    dataset = given.get("dataset", loader.inst.args[0] if loader.inst.args else None)
+    return not (dataset is not None and any(is_iterable_style(i) for i in dataset.insts()))
+
+
+def _positional(loader: Loader, name: str) -> object:
+    index = _POSITIONS.index(name)
+    return loader.inst.args[index] if index < len(loader.inst.args) else None
+
+
+def _convert(plan: Plan, author: Author, loader: Loader) -> Iterable[Diagnostic]:
+    source, call = loader.source, loader.node
+    dataset = dataset_argument(loader)
+    if dataset is None:
+        yield Diagnostic.at(
+            ID, "error", source, call, "the dataset of this training loader could not be found among its arguments, so every rank would train on all of it",
+            "pass the dataset as the first argument of DataLoader",
+        )  # fmt: skip
+        return
+    author.need(source, "from torch.utils.data.distributed import DistributedSampler")
+    name = _dataset_name(plan, author, loader, dataset)
+    shuffle = _shuffle(loader)
+    arguments = [name]
+    if shuffle.text is not None:
+        arguments.append(f"shuffle={shuffle.text}")
+    drop = keyword(call, "drop_last") or _argument_at(loader, "drop_last")
+    if drop is not None and source.code(drop.value) != "False":
+        arguments.append(f"drop_last={source.code(drop.value)}")
+    elif drop is None and "drop_last" in loader.inst.kwargs and shuffle.mapping is not None:
+        arguments.append(f'drop_last={shuffle.mapping}.get("drop_last", False)')
+    sampler = f"DistributedSampler({', '.join(arguments)})"
+    condition = _train_condition(plan, loader)
+    if condition == "":
+        yield Diagnostic.at(
+            ID, "error", source, call, "this one call makes both training and evaluation loaders, and nothing tells them apart here",
+            "make the training loader by a call of its own",
+        )  # fmt: skip
+        return
+    if condition:
+        sampler = f"{sampler} if {condition} else None"
+    _place(author, loader, shuffle, sampler, condition)
+
+
+class _Shuffle:
+    def __init__(self, arg: cst.Arg | None, text: str | None, positional: bool, mapping: str | None) -> None:
+        self.arg, self.text, self.positional, self.mapping = arg, text, positional, mapping
+
+
+def _shuffle(loader: Loader) -> _Shuffle:
+    source, call = loader.source, loader.node
+    star = next((a for a in call.args if a.star == "**"), None)
+    mapping = source.code(star.value) if star is not None else None
+    arg = keyword(call, "shuffle") or _argument_at(loader, "shuffle")
+    if arg is not None:
+        text = source.code(arg.value)
+        text_or_none = None if text == "True" else text
+        return _Shuffle(arg, text_or_none, arg.keyword is None, mapping)
+    if mapping is not None and "shuffle" in loader.inst.kwargs:
+        return _Shuffle(None, f'{mapping}.get("shuffle", False)', False, mapping)
+    return _Shuffle(None, "False", False, mapping)
+
+
+def _argument_at(loader: Loader, name: str) -> cst.Arg | None:
+    index = _POSITIONS.index(name)
+    args = loader.node.args
+    if index < len(args) and all(a.keyword is None and not a.star for a in args[: index + 1]):
+        return args[index]
+    return None
+
+
+def _dataset_name(plan: Plan, author: Author, loader: Loader, dataset: cst.Arg) -> str:
+    """Text that names the dataset; an expression that builds one gets a variable of its own first."""
+    source = loader.source
+    text = source.code(dataset.value)
+    if not any(isinstance(n, cst.Call) for n in _nodes(dataset.value)):
+        return text
+    name = plan.free(source, "train_set")
+    statement = source.statement(loader.node)
+    start, end = source.outer_span(dataset.value)
+    if isinstance(statement, cst.SimpleStatementLine) and not any(isinstance(a, (cst.CompFor, cst.Lambda)) for a in _up(source, loader.node)):
+        author.before(source, statement, f"{name} = {_flush_left(source, start, end)}", HOIST)
+        author.splice(source, start, end, name)
+    else:
+        author.splice(source, start, start, f"({name} := ")
+        author.splice(source, end, end, ")")
+    return name
+
+
+def _flush_left(source: object, start: int, end: int) -> str:
+    text: str = source.data[start:end].decode("utf-8")  # type: ignore[attr-defined]
+    lines = text.splitlines()
+    if len(lines) == 1:
+        return text
+    return " ".join(x.strip() for x in lines) if not any("#" in x or '"""' in x for x in lines) else text
+
+
+def _nodes(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    from scaffold.source.tree import walk
+
+    return walk(node)
+
+
+def _up(source: object, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    for parent in source.ancestors(node):  # type: ignore[attr-defined]
+        if isinstance(parent, (cst.SimpleStatementLine, cst.FunctionDef)):
+            return
+        yield parent
+
+
+def _train_condition(plan: Plan, loader: Loader) -> str | None:
+    """None if this call only makes training loaders, else a test that holds for those, '' if none is known."""
+    twins = [x for x in plan.facts.loaders if x.node is loader.node]
+    if all(x.role != "eval" for x in twins):
+        return None
+    shuffle = keyword(loader.node, "shuffle")
+    if shuffle is not None:
+        known = {x.role: [tuple(x.inst.kwargs["shuffle"].consts())] for x in twins if "shuffle" in x.inst.kwargs}
+        if known.get("train") == [(True,)] and known.get("eval") == [(False,)]:
+            return loader.source.code(shuffle.value)
+    return plan.telling_apart(loader, twins)
+
+
+def _place(author: Author, loader: Loader, shuffle: _Shuffle, sampler: str, condition: str | None) -> None:
+    source, call = loader.source, loader.node
+    if shuffle.arg is not None:
+        start, end = source.span(shuffle.arg)
+        if shuffle.positional and call.args.index(shuffle.arg) + 1 < len(call.args) and call.args[call.args.index(shuffle.arg) + 1].keyword is None:
+            author.splice(source, start, end, f"False, {sampler}")
+            after = call.args[call.args.index(shuffle.arg) + 1]
+            if loader.source.code(after.value) == "None":
+                author.remove_argument(source, call, after)
+        elif condition:
+            author.splice(source, start, end, f"shuffle=False, sampler={sampler}")
+        else:
+            author.splice(source, start, end, f"sampler={sampler}")
+        return
+    if shuffle.mapping is not None and "shuffle" in loader.inst.kwargs:
+        star = next(a for a in call.args if a.star == "**")
+        start, end = source.span(star)
+        author.splice(source, start, end, f'sampler={sampler}, **{{**{shuffle.mapping}, "shuffle": False}}')
+        return
+    if any(a.star == "**" for a in call.args):
+        star = next(a for a in call.args if a.star == "**")
+        start = source.span(star)[0]
+        author.splice(source, start, start, f"sampler={sampler}, ")
+        return
+    author.add_argument(source, call, f"sampler={sampler}")

@@ -1,0 +1,1 @@
+"""SC4xx: which GPU each process uses."""

@@ -1,0 +1,1 @@
+"""SC6xx: output, files and checkpoints."""

@@ -1,0 +1,1 @@
+"""SC5xx: evaluation, metrics and decisions taken from them."""

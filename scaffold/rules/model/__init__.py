@@ -1,0 +1,1 @@
+"""SC3xx: the model and the optimizer step."""

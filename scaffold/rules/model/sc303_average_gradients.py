@@ -1,0 +1,160 @@
+"""Average gradients by hand where DDP's hooks would miss them.
+
+DDP synchronises only what passes through the wrapper's ``forward``, once per forward. A loss built by another method, a
+second ``backward`` over one forward, layers thawed while training, or a part that is called on its own are not synchronised,
+without any error: the ranks drift apart. For those models the gradients are averaged just before the optimizer uses them; the result is
+that of one process with the global batch.
+
+Before::
+
+    model.loss(x).backward()
+    optimizer.step()
+
+After::
+
+    model.loss(x).backward()
+    average_gradients(optimizer)
+    optimizer.step()
+
+Reference: https://docs.pytorch.org/docs/stable/notes/ddp.html#internal-design
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from scaffold.plan import Plan
+from scaffold.plan.places import statement_in
+from scaffold.plan.sync import Sync
+from scaffold.roles.facts import Optimizer
+from scaffold.rules import Diagnostic
+from scaffold.source.edits import AFTER, HOIST, Author
+from scaffold.source.tree import Source, Statement
+
+ID = "SC303"
+NAME = "average-gradients"
+SEVERITY = "W"
+
+_READS = ("torch.nn.utils.clip_grad", "scaler.unscale_")
+
+
+def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
+    """Insert the averaging before each step of the optimizers of models that DDP does not fit."""
+    for sync in plan.syncs:
+        if sync.mode != "average":
+            continue
+        if not sync.optimizers:
+            event = sync.models[0].live[0] if sync.models[0].live else plan.facts.backwards[0]
+            yield Diagnostic.at(
+                ID, "error", event.source, event.node,
+                f"the gradients of {sync.models[0].name} are used by hand, and DDP does not fit because {sync.reason}",
+                "let a torch.optim optimizer take the step",
+            )  # fmt: skip
+            continue
+        for optimizer in sync.optimizers:
+            yield from _average(plan, author, sync, optimizer)
+    yield from _loose(plan, author)
+
+
+def _loose(plan: Plan, author: Author) -> Iterable[Diagnostic]:
+    """Optimizers that step but hold no module: free tensors are parameters too."""
+    held = {o for s in plan.syncs for o in s.optimizers}
+    for optimizer in plan.facts.optimizers:
+        if optimizer not in held and optimizer.steps and not optimizer.models:
+            sync = Sync([], "average", "its parameters belong to no module that could be followed")
+            yield from _average(plan, author, sync, optimizer)
+
+
+def _average(plan: Plan, author: Author, sync: Sync, optimizer: Optimizer) -> Iterable[Diagnostic]:
+    for event in optimizer.steps:
+        source = event.source
+        name = _helper(plan, author, source)
+        expression = _optimizer_text(source, event.node, event.name)
+        if expression is None:
+            yield Diagnostic.at(ID, "error", source, event.node, "the optimizer that steps here has no name", "keep the optimizer in a variable")
+            continue
+        statement = _first_use(plan, source, event.node)
+        author.before(source, statement, f"{name}({expression})", HOIST)
+    yield from _same_start(plan, author, optimizer)
+    where = optimizer.inst
+    if where.source is not None and where.call is not None:
+        yield Diagnostic.at(
+            ID, "note", where.source, where.call, f"gradients are averaged by hand: {sync.reason}",
+            "nothing; this trains the same, without overlapping communication and backward",
+        )  # fmt: skip
+
+
+def _optimizer_text(source: Source, node: cst.CSTNode, name: str) -> str | None:
+    if not isinstance(node, cst.Call):
+        return None
+    if name == "scaler.step":
+        return source.code(node.args[0].value) if node.args else None
+    return source.code(node.func.value) if isinstance(node.func, cst.Attribute) else None
+
+
+def _first_use(plan: Plan, source: Source, step: cst.CSTNode) -> Statement:
+    """The first statement between the backward and the step that reads the gradients."""
+    suite = source.suite(source.statement(step))
+    target = source.statement(step)
+    body = list(suite.body)
+    first = target
+    backwards = {e.node for e in plan.facts.backwards}
+    readers = {e.node for e in plan.facts.trace.of_kind("call") if e.name.startswith(_READS)}
+    for statement in reversed(body[: body.index(target)]):
+        if any(statement_in(source, suite, n) is statement for n in backwards if _in(source, n)):
+            break
+        if any(statement_in(source, suite, n) is statement for n in readers if _in(source, n)):
+            first = statement  # type: ignore[assignment]
+    return first
+
+
+def _in(source: Source, node: cst.CSTNode) -> bool:
+    return node in source.parents
+
+
+def _same_start(plan: Plan, author: Author, optimizer: Optimizer) -> Iterable[Diagnostic]:
+    """All ranks start from rank 0's parameters, as DDP would see to."""
+    inst = optimizer.inst
+    if inst.source is None or inst.call is None:
+        return
+    source = inst.source
+    statement = source.statement(inst.call)
+    target = _assigned_text(source, statement)
+    if target is None:
+        return
+    dist = plan.dist(author, source)
+    author.after(
+        source, statement,
+        f"for group in {target}.param_groups:\n    for parameter in group[\"params\"]:\n        {dist}.broadcast(parameter.data, src=0)",
+        AFTER,
+    )  # fmt: skip
+    return
+    yield
+
+
+def _assigned_text(source: Source, statement: Statement) -> str | None:
+    if isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Assign):
+        target = statement.body[0].targets[0].target
+        if isinstance(target, (cst.Name, cst.Attribute)):
+            return source.code(target)
+    return None
+
+
+def _helper(plan: Plan, author: Author, source: Source) -> str:
+    name = plan.free(source, "average_gradients")
+    dist = plan.dist(author, source)
+    author.helper(
+        source,
+        name,
+        f'''def {name}(optimizer):
+    """Average the gradients of an optimizer's parameters over all ranks."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                {dist}.all_reduce(parameter.grad)
+                parameter.grad /= {dist}.get_world_size()
+''',
+    )
+    return name

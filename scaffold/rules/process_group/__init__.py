@@ -1,0 +1,1 @@
+"""SC1xx: launch and process group."""

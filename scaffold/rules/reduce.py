@@ -1,0 +1,55 @@
+"""Writing the reductions: at loop ends, and before a statement that shows or decides on a number."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from scaffold.plan import Plan
+from scaffold.plan.locals import Part
+from scaffold.rules.common import reducer
+from scaffold.source.edits import AFTER, HOIST, Author
+from scaffold.source.tree import Source, walk
+
+
+def at_loop_end(plan: Plan, author: Author, source: Source, loop: cst.CSTNode, name: str, kind: str) -> None:
+    """Make a variable global right behind the loop that accumulated it."""
+    function = reducer(plan, author, source, kind)
+    author.after(source, loop, f"{name} = {function}({name})", AFTER)
+
+
+def in_place(plan: Plan, author: Author, source: Source, part: Part) -> None:
+    """Make an expression global where it stands."""
+    if part.kind == "count":
+        _times_world_size(plan, author, source, part.node)
+        return
+    author.wrap(source, part.node, f"{reducer(plan, author, source, part.kind)}(", ")")
+
+
+def before_statement(plan: Plan, author: Author, source: Source, statement: cst.CSTNode, part: Part) -> None:
+    """Make an expression global in a line before its statement, so that no rank guard holds the collective."""
+    if part.kind == "count":
+        _times_world_size(plan, author, source, part.node)
+        return
+    text = source.code(part.node)
+    name = plan.local_name(source, part.node, f"{'mean' if part.kind == 'mean' else 'total'}_{_word(part.node)}")
+    one_line = " ".join(text.split()) if "\n" in text else text
+    author.before(source, statement, f"{name} = {reducer(plan, author, source, part.kind)}({one_line})", HOIST)
+    author.replace(source, part.node, name)
+
+
+def _times_world_size(plan: Plan, author: Author, source: Source, node: cst.BaseExpression) -> None:
+    tight = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or (
+        isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Multiply, cst.Divide))
+    )
+    opening, closing = ("", "") if tight else ("(", ")")
+    author.wrap(source, node, opening, f"{closing} * {plan.world_size(author, source, node)}")
+
+
+def _word(node: cst.CSTNode) -> str:
+    """A word for the expression: the first name in it that is not a module or a wrapper."""
+    names = [n.value for n in walk(node) if isinstance(n, cst.Name)]
+    names = [n for n in names if n not in {"self", "np", "numpy", "torch", "float", "int", "item", "round", "sum", "len", "mean", "th", "math"}]
+    word = re.sub(r"^(mean|total)_", "", names[0].lower().strip("_")) if names else "value"
+    return word or "value"
