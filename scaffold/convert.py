@@ -45,7 +45,7 @@ def convert(entry: Path, options: Options) -> Conversion:
     project = Project(entry)
     facts = Facts.of(project)
     check_refusals(facts)
-    plan = Plan(facts, options)
+    plan = Plan.of(project, options, facts)
     changes: list[Change] = []
     diagnostics: list[Diagnostic] = []
     for rule in all_rules():

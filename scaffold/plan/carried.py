@@ -8,7 +8,7 @@ import libcst as cst
 
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import LOCAL
-from scaffold.source.tree import Source, walk
+from scaffold.source.tree import Source, children, dotted, walk
 
 
 @dataclass
@@ -21,7 +21,13 @@ class Carried:
     name: str
     kinds: set[str]
     reset: bool
-    loads: list[cst.Name] = field(default_factory=list)
+    loads: list[cst.Name | cst.Attribute] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """The one kind that an all-reduce makes global, '' if there is none."""
+        kinds = self.kinds - {"rows"}
+        return next(iter(kinds)) if len(kinds) == 1 and kinds <= {"mean", "sum", "count"} else ""
 
 
 def local_kinds(facts: Facts, node: cst.CSTNode, data: set[object]) -> set[str]:
@@ -36,10 +42,13 @@ def carried(facts: Facts, source: Source, loop: cst.CSTNode, data: set[object]) 
     found: dict[str, Carried] = {}
     function = source.function(loop)
     for node in sorted(_own_nodes(function), key=lambda n: source.span(n)):
-        if isinstance(node, cst.Name) and node.value in assigned and source.span(node)[0] >= end and _is_load(source, node):
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            continue
+        name = dotted(node)
+        if name in assigned and name is not None and source.span(node)[0] >= end and _is_load(source, node):
             kinds = local_kinds(facts, node, data)
-            if kinds and not _rebound(source, node, loop):
-                entry = found.setdefault(node.value, Carried(node.value, set(), _resets(source, loop, node.value)))
+            if kinds and not _rebound(source, node, name, loop):
+                entry = found.setdefault(name, Carried(name, set(), _resets(source, loop, name)))
                 entry.kinds |= kinds
                 entry.loads.append(node)
     return list(found.values())
@@ -49,8 +58,6 @@ def _own_nodes(function: cst.CSTNode) -> list[cst.CSTNode]:
     """Nodes of a function's own body, nested functions and classes left out."""
     out: list[cst.CSTNode] = []
     stack: list[cst.CSTNode] = [function.body] if isinstance(function, (cst.FunctionDef, cst.Lambda)) else list(function.body)  # type: ignore[attr-defined]
-    from scaffold.source.tree import children
-
     while stack:
         node = stack.pop()
         out.append(node)
@@ -71,8 +78,9 @@ def _assigned(loop: cst.CSTNode) -> set[str]:
 
 
 def _target_names(target: cst.CSTNode) -> set[str]:
-    if isinstance(target, cst.Name):
-        return {target.value}
+    if isinstance(target, (cst.Name, cst.Attribute)):
+        name = dotted(target)
+        return {name} if name else set()
     if isinstance(target, (cst.Tuple, cst.List)):
         return set().union(*(_target_names(e.value) for e in target.elements))
     if isinstance(target, cst.Subscript):
@@ -80,7 +88,7 @@ def _target_names(target: cst.CSTNode) -> set[str]:
     return set()
 
 
-def _is_load(source: Source, node: cst.Name) -> bool:
+def _is_load(source: Source, node: cst.Name | cst.Attribute) -> bool:
     parent = source.parents[node]
     if isinstance(parent, cst.Attribute) and parent.attr is node:
         return False
@@ -89,7 +97,7 @@ def _is_load(source: Source, node: cst.Name) -> bool:
     return not (isinstance(parent, cst.Arg) and parent.keyword is node)
 
 
-def _rebound(source: Source, load: cst.Name, loop: cst.CSTNode) -> bool:
+def _rebound(source: Source, load: cst.CSTNode, name: str, loop: cst.CSTNode) -> bool:
     """Whether a plain assignment in the loop's own block stands between the loop and a read."""
     suite = source.suite(loop)
     after = source.span(loop)[1]
@@ -100,8 +108,8 @@ def _rebound(source: Source, load: cst.Name, loop: cst.CSTNode) -> bool:
         for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else ():
             if isinstance(small, cst.Assign) and source.span(small)[1] < source.span(load)[0]:
                 names = set().union(*(_target_names(t.target) for t in small.targets))
-                reads = {n.value for n in walk(small.value) if isinstance(n, cst.Name)}
-                if load.value in names and load.value not in reads:
+                reads = {dotted(n) for n in walk(small.value) if isinstance(n, (cst.Name, cst.Attribute))}
+                if name in names and name not in reads:
                     return True
     return False
 
@@ -111,7 +119,7 @@ def _resets(source: Source, loop: cst.CSTNode, name: str) -> bool:
     if not any(isinstance(n, cst.AugAssign) and name in _target_names(n.target) for n in walk(loop)) and not any(
         isinstance(n, cst.Assign)
         and any(name in _target_names(t.target) for t in n.targets)
-        and any(isinstance(x, cst.Name) and x.value == name for x in walk(n.value))
+        and any(isinstance(x, (cst.Name, cst.Attribute)) and dotted(x) == name for x in walk(n.value))
         for n in walk(loop)
     ):
         return not any(isinstance(n, cst.AssignTarget) and isinstance(n.target, cst.Subscript) and name in _target_names(n.target) for n in walk(loop)) or _set_before(

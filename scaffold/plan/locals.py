@@ -8,7 +8,7 @@ import libcst as cst
 
 from scaffold.plan.carried import local_kinds
 from scaffold.roles.facts import Facts
-from scaffold.source.tree import Source, children
+from scaffold.source.tree import Source, children, dotted, walk
 
 CLEAN = {"mean", "sum", "count"}
 _PLAIN = (cst.FormattedString, cst.Tuple, cst.List, cst.Dict, cst.Set, cst.Arg, cst.StarredElement, cst.FormattedStringExpression, cst.Element, cst.DictElement, cst.ConcatenatedString)
@@ -27,18 +27,16 @@ class Part:
         return self.kind in CLEAN
 
 
-def parts(facts: Facts, source: Source, node: cst.CSTNode, data: set[object], fixed: frozenset[cst.CSTNode] = frozenset()) -> list[Part]:
+def parts(facts: Facts, source: Source, node: cst.CSTNode, data: set[object]) -> list[Part]:
     """The largest expressions under ``node`` that can be made global, and leaves that cannot."""
     kinds = local_kinds(facts, node, data)
     is_expression = isinstance(node, cst.BaseExpression) and not isinstance(node, _PLAIN)
-    if node in fixed:
-        return []
-    if is_expression and len(kinds) == 1 and kinds <= CLEAN and not _is_text(facts, node) and not _holds_fixed(node, fixed) and not _is_container(facts, node):
+    if is_expression and len(kinds) == 1 and kinds <= CLEAN and not _is_text(facts, node) and not _is_container(facts, node):
         return [Part(node, kinds.pop())]  # type: ignore[arg-type]
     found: list[Part] = []
     for child in _inner(node):
-        found += parts(facts, source, child, data, fixed)
-    if not found and is_expression and kinds and not _holds_fixed(node, fixed):
+        found += parts(facts, source, child, data)
+    if not found and is_expression and kinds:
         kind = "rows" if kinds == {"rows"} else "ratio" if kinds == {"ratio"} else "mixed"
         return [Part(node, kind)]  # type: ignore[arg-type]
     return found
@@ -51,12 +49,6 @@ def _inner(node: cst.CSTNode) -> list[cst.CSTNode]:
     if isinstance(node, cst.Lambda):
         return []
     return list(children(node))
-
-
-def _holds_fixed(node: cst.CSTNode, fixed: frozenset[cst.CSTNode]) -> bool:
-    if not fixed:
-        return False
-    return node in fixed or any(_holds_fixed(c, fixed) for c in children(node))
 
 
 def _is_text(facts: Facts, node: cst.CSTNode) -> bool:
@@ -74,3 +66,15 @@ def _is_container(facts: Facts, node: cst.CSTNode) -> bool:
     from scaffold.roles.values import Map, Seq
 
     return any(isinstance(o, (Seq, Map)) for o in facts.trace.value(node).objs)
+
+
+def accumulated(facts: Facts, source: Source, loop: cst.CSTNode, name: str, data: set[object]) -> list[Part]:
+    """What a loop adds to ``name`` in each round, as parts that can be made global there; empty if one of them cannot."""
+    found: list[Part] = []
+    for node in walk(loop):
+        target = node.target if isinstance(node, cst.AugAssign) else None
+        if target is None or dotted(target) != name:
+            continue
+        assert isinstance(node, cst.AugAssign)
+        found += parts(facts, source, node.value, data)
+    return found if found and all(p.clean for p in found) else []

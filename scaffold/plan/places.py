@@ -78,6 +78,17 @@ def argument_for(call: cst.CSTNode | None, function: cst.CSTNode, parameter: str
     return positional[index] if 0 <= index < len(positional) else None
 
 
+def argument_at(call: cst.Call, position: int, keyword: str) -> cst.Arg | None:
+    """The argument of a call given by position or keyword; None where it is not written plainly."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == keyword:
+            return arg
+    plain = call.args[: position + 1]
+    if len(plain) > position and all(a.keyword is None and not a.star for a in plain):
+        return plain[position]
+    return None
+
+
 def parameters(function: cst.CSTNode) -> set[str]:
     """Names of a function's parameters."""
     if not isinstance(function, (cst.FunctionDef, cst.Lambda)):

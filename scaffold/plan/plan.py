@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import libcst as cst
 
+from scaffold.plan.carried import carried
+from scaffold.plan.evaluation import shardable
+from scaffold.plan.locals import Part, accumulated
 from scaffold.plan.options import Options
 from scaffold.plan.places import parameters
+from scaffold.plan.regions import divided_loops
 from scaffold.plan.setup import Setup, find_setup
 from scaffold.plan.sync import Sync, plan_sync
+from scaffold.plan.timing import nodes_at_import
 from scaffold.roles import api
-from scaffold.roles.facts import Facts, Loader
+from scaffold.roles.facts import Facts, Loader, loaders_of
 from scaffold.source.edits import Author
-from scaffold.source.tree import Source, walk
+from scaffold.source.project import Project
+from scaffold.source.tree import Source, children, walk
 
 
 @dataclass(eq=False)
@@ -23,6 +29,30 @@ class Plan:
 
     facts: Facts
     options: Options
+    reductions: dict[cst.CSTNode, dict[str, str]] = field(default_factory=dict)
+    each_step: tuple[tuple[Source, Part], ...] = ()
+    divided_evaluation: frozenset[cst.CSTNode] = frozenset()
+
+    @classmethod
+    def of(cls, project: Project, options: Options, facts: Facts | None = None) -> Plan:
+        """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
+        first = facts or Facts.of(project)
+        divided = shardable(first, [x for x in first.loaders if x.role == "eval"]) if options.evaluation == "shard" else []
+        data = {*first.train_data, *(x.inst for x in divided)}
+        reductions: dict[cst.CSTNode, dict[str, str]] = {}
+        each_step: list[tuple[Source, Part]] = []
+        for loop in divided_loops(first, data):
+            kept = {}
+            for item in carried(first, loop.source, loop.node, data):
+                if item.kind and item.reset:
+                    kept[item.name] = item.kind
+                elif not item.kind and (terms := accumulated(first, loop.source, loop.node, item.name, data)):
+                    kept[item.name] = ""
+                    each_step += [(loop.source, t) for t in terms]
+            if kept:
+                reductions[loop.node] = kept
+        second = Facts.of(project, reductions) if reductions else first
+        return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided))
 
     @cached_property
     def setup(self) -> Setup | None:
@@ -66,6 +96,14 @@ class Plan:
             wanted += "_"
         return wanted
 
+    def wrapper_in(self, sync: Sync, source: Source) -> str:
+        """The name that the wrapper of ``sync`` has where it is used."""
+        assert sync.storage is not None
+        replaced = sync.replacements[0]
+        if isinstance(replaced.node, cst.Name) and replaced.source is not source:
+            return replaced.node.value
+        return self.wrapper(sync.anchor_source or source, sync.storage.name)
+
     def free(self, source: Source, wanted: str) -> str:
         """``wanted``, with underscores until nothing in the file has that name."""
         while wanted in source.names:
@@ -74,7 +112,19 @@ class Plan:
 
     def local_name(self, source: Source, node: cst.CSTNode, wanted: str) -> str:
         """A variable name that is free in the file; the same node always gets the same one."""
-        return self.free(source, wanted)
+        key = (source, source.function(node), source.code(node))
+        names = self._locals.setdefault(source, {})
+        if key not in names:
+            taken = set(names.values())
+            name, number = self.free(source, wanted), 2
+            while name in taken:
+                name, number = self.free(source, f"{wanted}_{number}"), number + 1
+            names[key] = name
+        return names[key]
+
+    @cached_property
+    def _locals(self) -> dict[Source, dict[tuple[object, ...], str]]:
+        return {}
 
     def torch(self, author: Author, source: Source) -> str:
         """How ``source`` refers to ``torch``; asks for the import where it does not yet."""
@@ -102,7 +152,10 @@ class Plan:
         return setup.scope in source.ancestors(node) or node is setup.scope
 
     def rank(self, author: Author, source: Source, node: cst.CSTNode) -> str:
-        """An expression for the rank of this process at ``node``."""
+        """An expression for the rank of this process at ``node``; code that runs at import asks torchrun's environment."""
+        if node in nodes_at_import(self.facts):
+            author.need(source, "import os")
+            return 'int(os.environ.get("RANK", 0))'
         return self.names["rank"] if self._sees_setup(source, node) else f"{self.dist(author, source)}.get_rank()"
 
     def world_size(self, author: Author, source: Source, node: cst.CSTNode) -> str:
@@ -113,7 +166,7 @@ class Plan:
 
     def local_rank(self, author: Author, source: Source, node: cst.CSTNode) -> str:
         """An expression for the index of this process's GPU at ``node``."""
-        if self._sees_setup(source, node):
+        if self.device != "cpu" and self._sees_setup(source, node):
             return self.names["local_rank"]
         author.need(source, "import os")
         return 'int(os.environ["LOCAL_RANK"])'
@@ -137,11 +190,25 @@ class Plan:
     @cached_property
     def sharded(self) -> set[object]:
         """Everything whose data is divided among the ranks."""
-        from scaffold.plan.evaluation import shardable
+        return {*self.facts.train_data, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
 
-        found: set[object] = set(self.facts.train_data)
-        if self.options.evaluation == "shard":
-            found |= {x.inst for x in shardable(self.facts, self.eval_loaders)}
+    @cached_property
+    def _evaluating(self) -> set[cst.CSTNode]:
+        """Calls into functions that read data: all ranks must make them, for they may hold collectives."""
+        events = [e for e in self.facts.trace.of_kind("iterate") if loaders_of(e.value)]
+        events += [x.event for x in divided_loops(self.facts, self.sharded)]
+        return {c for e in events for c in e.calls()}
+
+    def collective_calls(self, source: Source, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """The outermost calls inside ``node`` that every rank must make."""
+        found: list[cst.BaseExpression] = []
+        stack = [a.value for a in node.args] if isinstance(node, cst.Call) else [node]
+        while stack:
+            current = stack.pop(0)
+            if isinstance(current, cst.Call) and current in self._evaluating:
+                found.append(current)
+            elif not isinstance(current, cst.Lambda):
+                stack += list(children(current))  # type: ignore[arg-type]
         return found
 
     def telling_apart(self, loader: Loader, twins: list[Loader]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from scaffold.plan.files import opens_to_write
 from scaffold.plan.places import body_of, common_suite, statement_in
 from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts
@@ -89,7 +90,9 @@ def _matters(event: Event) -> bool:
         return True
     if name in api.WRITERS or name in {"torch.save", "torch.load", "torch.device", "logging.basicConfig"} or name in api.CLOCKS:
         return True
-    if name.startswith((*_CUDA, *api.TRACKERS, "logger.", "writer.", "torchvision.datasets.", "datasets.load", "torch.set_default_device")):
+    if name in api.READS_TERMINAL or name in api.SHELL_CALLS or name in api.FETCHES or name.endswith((".mkdir", ".extractall")) or opens_to_write(event):
+        return True
+    if name.startswith((*_CUDA, *api.TRACKERS, "logger.", "logging.", "writer.", "torchvision.datasets.", "datasets.load", "torch.set_default_device")):
         return True
     if name in {"module.to", "module.cuda", "?.cuda", "?.to", "torch.utils.data.random_split"} or name in api.DATALOADERS:
         return True

@@ -69,6 +69,7 @@ NORMED_MODELS = ("resnet", "resnext", "densenet", "mobilenet", "efficientnet", "
 
 DATALOADER = "torch.utils.data.DataLoader"
 DATALOADERS = {DATALOADER, "torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader"}
+DATA_LIBRARIES = ("torchtext.", "torch_geometric.", "dgl.", "webdataset.", "nvidia.dali.", "torchdata.", "monai.data.", "ffcv.")
 OPTIMIZER_PREFIXES = (
     "torch.optim.", "torch_optimizer.", "timm.optim.", "bitsandbytes.optim.", "transformers.AdamW", "transformers.optimization.",
     "lion_pytorch.", "apex.optimizers.", "adabelief_pytorch.", "madgrad.", "pytorch_optimizer.",
@@ -137,6 +138,16 @@ FILE_CALLS = {
     "safetensors.torch.save_file", "soundfile.write", "torchaudio.save", "scipy.io.wavfile.write",
 }  # fmt: skip
 FOLDER_CALLS = {"os.makedirs", "os.mkdir", "shutil.rmtree", "os.remove", "os.unlink", "os.rmdir", "os.removedirs"}
+DATASET_PREFIXES = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
+FETCHES = {
+    "urllib.request.urlretrieve", "urllib.urlretrieve", "wget.download", "gdown.download", "gdown.cached_download", "nltk.download", "shutil.unpack_archive",
+    "torch.hub.download_url_to_file", "torchvision.datasets.utils.download_url", "torchvision.datasets.utils.download_and_extract_archive",
+    "torchvision.datasets.utils.extract_archive", "torchvision.datasets.utils.download_file_from_google_drive", "tensorflow.keras.utils.get_file",
+    "kagglehub.dataset_download", "kaggle.api.dataset_download_files",
+}  # fmt: skip
+READS_TERMINAL = {"input", "getpass.getpass"}
+SHELL_CALLS = {"os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "subprocess.getoutput"}
+FETCHING_COMMANDS = {"wget", "curl", "unzip", "tar", "gunzip", "gdown", "kaggle", "aria2c"}
 FILE_METHODS = {"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "write_text", "write_bytes", "savefig", "save_pretrained", "save_model", "write_html", "write_image"}  # fmt: skip
 WRITER_METHODS_PREFIX = ("add_", "log", "writerow", "write", "close", "flush", "set_postfix", "set_description", "finish")
 

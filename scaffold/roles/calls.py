@@ -245,8 +245,7 @@ def _external_module(it: Interpreter, inst: Inst, args: list[Val], kwargs: dict[
     for base in inst.bases():
         loss = api.LOSS_CLASSES.get(base.rpartition(".")[2]) if base.startswith("torch.nn.") else None
         if loss is not None:
-            reduction, weighted = loss_settings(loss, inst.args, inst.kwargs)
-            return kinds.loss(inputs, reduction, weighted)
+            return kinds.loss(inputs, loss_settings(loss, inst.args, inst.kwargs)[0])
     for child in (v for v in inst.attrs.values()):
         for part in child.insts():
             if isinstance(part.cls, Class) and role(part) == "module":
@@ -354,15 +353,12 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return _length(it, node, first)
     if name == "sum" or name in {"numpy.mean", "numpy.sum", "statistics.mean", "numpy.average", "torch.mean", "torch.sum", "numpy.nanmean", "fmean"}:
         return _total(it, name, args, kwargs)
-    if name == "print":
+    if name in {"print", "isinstance", "hasattr", "callable", "type", "issubclass"}:
         return NOTHING
     if name in _VALUE_CALLS:
         return kinds.without_grad(Val((), inputs.tags))
     if short in api.LOSSES and (name.startswith("torch.nn.functional.") or name.startswith("torch.functional")):
-        reduction, weighted = loss_settings(short, args, kwargs)
-        if len(args) > 2 and short in api.LOSSES_WEIGHTED:
-            weighted = weighted or args[2].consts() != [None]
-        return kinds.loss(inputs, reduction, weighted)
+        return kinds.loss(inputs, loss_settings(short, args, kwargs)[0])
     if name in api.CLOCKS:
         return Val((), frozenset({Tag("clock", None, node)}))
     if name in {"os.listdir", "glob.glob", "glob.iglob", "os.scandir", "os.walk", "hash", "id"}:
@@ -666,6 +662,6 @@ def _iterate_instance(it: Interpreter, inst: Inst, value: Val, node: cst.CSTNode
     if kind == "module":
         inner_parts = inst.attrs.get("[]")
         return Val(inner_parts.objs if inner_parts else (), value.tags | {Tag("param", it.trace.root(inst))})
-    if name[:1].islower() and "." in name and kind == "":
+    if name.startswith(api.DATA_LIBRARIES):
         return Val((), value.tags | {Tag("rows", inst, node)})
     return Val((), value.tags)

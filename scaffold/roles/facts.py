@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -81,9 +81,9 @@ class Facts:
     trace: Trace
 
     @classmethod
-    def of(cls, project: Project) -> Facts:
-        """Follow a project and collect its facts."""
-        return cls(project, Interpreter(project).run())
+    def of(cls, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None) -> Facts:
+        """Follow a project and collect its facts; ``reduced`` as in :class:`Interpreter`."""
+        return cls(project, Interpreter(project, reduced).run())
 
     # ---- training ----------------------------------------------------------------------------------------------
 
@@ -309,6 +309,16 @@ class Facts:
                 loop = self._stepping_loop(event)
                 for draw in held:
                     found.setdefault((loop.node, draw), StepLoop(loop.node, loop.source, loop.frame, draw, True, event))
+        for event in self.trace.named("next"):
+            loop = next((x for x in reversed(event.loops) if isinstance(x.node, (cst.For, cst.While)) and x.node in training_nodes), None)
+            for loader in loaders_of(event.args[0]) if event.args and loop is not None else ():
+                if loader in self.train_data and loop is not None:
+                    found.setdefault((loop.node, loader), StepLoop(loop.node, loop.source, loop.frame, loader, True, event))
+        for event in self.trace.of_kind("call"):
+            if event.node in draws and event.loops and not event.grad:
+                loop = event.loops[-1]
+                if loop.node not in training_nodes and not isinstance(loop.node, cst.CompFor):
+                    found.setdefault((loop.node, event.node), StepLoop(loop.node, loop.source, loop.frame, event.node, False, event))
         return list(found.values())
 
     def _stepping_loop(self, backward: Event) -> Loop:

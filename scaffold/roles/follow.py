@@ -6,7 +6,7 @@ project are entered with their actual arguments. Nothing of the script is execut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import libcst as cst
@@ -24,12 +24,16 @@ DEPTH = 24
 
 
 class Interpreter:
-    """Runs a project abstractly from its entry script; :attr:`trace` holds what was seen."""
+    """Runs a project abstractly from its entry script; :attr:`trace` holds what was seen.
 
-    def __init__(self, project: Project) -> None:
+    ``reduced`` names, for a loop, the variables that will be made the same on all ranks right behind it.
+    """
+
+    def __init__(self, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None) -> None:
         from scaffold.roles import calls
 
         self.project = project
+        self.reduced = reduced or {}
         self.trace = Trace()
         self.frame: Frame = None  # type: ignore[assignment]
         self.loops: list[Loop] = []
@@ -51,7 +55,9 @@ class Interpreter:
             cst.Attribute: lambda n: self._attribute(self, self.eval(n.value), n.attr.value, n),
             cst.Call: lambda n: self._call(self, n),
             cst.SimpleString: lambda n: self.const(n, n.evaluated_value),
-            cst.ConcatenatedString: lambda n: self.const(n, n.evaluated_value),
+            cst.ConcatenatedString: lambda n: (
+                combined(self.eval(n.left), self.eval(n.right)) if n.evaluated_value is None else self.const(n, n.evaluated_value)
+            ),
             cst.FormattedString: self.formatted,
             cst.Integer: lambda n: self.const(n, n.evaluated_value),
             cst.Float: lambda n: self.const(n, n.evaluated_value),
@@ -351,8 +357,23 @@ class Interpreter:
             if not changed or attempt or len(self.loops) > 5:
                 break
         self.loops.pop()
+        for name in self.reduced.get(node, ()):
+            self._make_global(name)
         if node.orelse is not None:
             self.body(node.orelse.body)
+
+    def _make_global(self, name: str) -> None:
+        """A variable or ``self`` attribute that will be all-reduced here: the same on every rank from now on."""
+        head, _, attr = name.partition(".")
+        scope = self._scope_of(head)
+        if not attr:
+            if head in scope.vars:
+                value = scope.vars[head]
+                scope.vars[head] = Val(value.objs, kinds.without_local(value).tags)
+            return
+        for inst in scope.vars.get(head, NOTHING).insts():
+            if attr in inst.attrs:
+                inst.attrs[attr] = Val(inst.attrs[attr].objs, kinds.without_local(inst.attrs[attr]).tags)
 
     def _unrolled(self, node: cst.For, value: Val) -> list[Val]:
         if len(value.objs) != 1 or not isinstance(value.objs[0], Seq) or value.objs[0].rest is not None:
@@ -661,7 +682,12 @@ class Interpreter:
 
     def binary(self, node: cst.BinaryOperation) -> Val:
         """Arithmetic; list and string concatenation keep their members."""
-        return self.arithmetic(type(node.operator).__name__, self.eval(node.left), self.eval(node.right))
+        left, right = self.eval(node.left), self.eval(node.right)
+        result = self.arithmetic(type(node.operator).__name__, left, right)
+        if kinds.only(result) == "ratio" and left.tagged("grad") and isinstance(node.operator, cst.Divide):
+            self.event("weighted", node, value=right)
+            return kinds.retag(result, "mean")
+        return result
 
     def arithmetic(self, operator: str, left: Val, right: Val) -> Val:
         """Result of an operator on two values."""
@@ -687,6 +713,8 @@ class Interpreter:
         if decided is not None:
             return self.const(node, decided)
         value = kinds.without_grad(combined(*values))
+        if all(isinstance(c.operator, (cst.Is, cst.IsNot)) for c in node.comparisons):
+            return NOTHING
         kind = kinds.only(value)
         return value if kind in (None, "rows") else kinds.retag(value, "rows" if "rows" in map(kinds.only, values) else "mixed")
 
@@ -723,6 +751,8 @@ class Interpreter:
         return Val(kept if len(node.slice) == 1 else (), owner.tags | index.tags)
 
     def _any_member(self, owner: Val, index: Val, node: cst.Subscript) -> Val:
+        if not owner.objs or not any(isinstance(o, (Seq, Map)) or (isinstance(o, Inst) and is_module(o)) for o in owner.objs):
+            index = _as_rows(index)
         inner = self.element(owner, node)
         return Val(inner.objs, inner.tags | frozenset(t for t in index.tags if t.kind not in {"mixed"}))
 

@@ -128,7 +128,7 @@ def without_local(value: Val) -> Val:
     return Val((), tags) if tags else NOTHING
 
 
-def loss(inputs: Val, reduction: object, weighted: bool) -> Val:
+def loss(inputs: Val, reduction: object) -> Val:
     """Result of a loss function over a batch: its reduction says which kind."""
     if only(inputs) is None:
         return Val((), inputs.tags) if inputs.tags else NOTHING
@@ -136,4 +136,4 @@ def loss(inputs: Val, reduction: object, weighted: bool) -> Val:
         return retag(inputs, "sum")
     if reduction == "none":
         return retag(inputs, "rows")
-    return retag(inputs, "ratio" if weighted else "mean")
+    return retag(inputs, "mean")

@@ -49,7 +49,8 @@ class Event:
     """Something that happened at ``node``.
 
     ``kind`` is ``call`` (``name``: qualified callee), ``forward`` (a module of the script was called), ``method`` (another of
-    its methods was), ``iterate``, ``branch``, ``setattr``, ``setitem`` or ``enter`` (a project function was entered).
+    its methods was), ``iterate``, ``branch``, ``setattr``, ``setitem``, ``weighted`` (a differentiable ratio of two sums over the batch) or ``enter`` (a
+    project function was entered).
     """
 
     kind: str

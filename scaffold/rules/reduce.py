@@ -50,6 +50,8 @@ def _times_world_size(plan: Plan, author: Author, source: Source, node: cst.Base
 def _word(node: cst.CSTNode) -> str:
     """A word for the expression: the first name in it that is not a module or a wrapper."""
     names = [n.value for n in walk(node) if isinstance(n, cst.Name)]
+    keys = [str(n.evaluated_value) for n in walk(node) if isinstance(n, cst.SimpleString)]
     names = [n for n in names if n not in {"self", "np", "numpy", "torch", "float", "int", "item", "round", "sum", "len", "mean", "th", "math"}]
     word = re.sub(r"^(mean|total)_", "", names[0].lower().strip("_")) if names else "value"
-    return word or "value"
+    key = keys[0] if len(keys) == 1 and keys[0].isidentifier() else ""
+    return f"{word}_{key}" if key and word else word or "value"

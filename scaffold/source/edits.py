@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -37,6 +38,17 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Under:
+    """Put neighbouring statements of one block under ``header`` (a ``with`` line)."""
+
+    source: Source
+    statements: tuple[Statement, ...]
+    header: str
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Import:
     """Make ``line`` (one import statement) true in ``source``; nothing happens where it already is."""
 
@@ -63,7 +75,7 @@ class Author:
 
     rule: str
     why: str
-    edits: list[Edit | Guard | Import | Helper] = field(default_factory=list)
+    edits: list[Edit | Guard | Under | Import | Helper] = field(default_factory=list)
 
     def replace(self, source: Source, node: cst.CSTNode, text: str) -> None:
         """Replace an expression, its own parentheses included."""
@@ -130,6 +142,10 @@ class Author:
     def guard(self, source: Source, statement: Statement, condition: str) -> None:
         """Run a statement on some ranks only."""
         self.edits.append(Guard(source, statement, condition, self.rule, self.why))
+
+    def under(self, source: Source, statements: Sequence[cst.CSTNode], header: str) -> None:
+        """Put neighbouring statements under a ``with``."""
+        self.edits.append(Under(source, tuple(statements), header, self.rule, self.why))  # type: ignore[arg-type]
 
     def need(self, source: Source, line: str) -> None:
         """Ask for an import."""

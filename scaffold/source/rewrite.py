@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from scaffold.source.edits import BEFORE, GUARD, SETUP, Edit, Guard, Helper, Import, is_docstring
+from scaffold.source.edits import BEFORE, GUARD, SETUP, Edit, Guard, Helper, Import, Under, is_docstring
 from scaffold.source.tree import Source, Statement, dotted
 
-Change = Edit | Guard | Import | Helper
+Change = Edit | Guard | Under | Import | Helper
 
 
 class EditConflict(RuntimeError):
@@ -40,6 +40,11 @@ def rewrite(source: Source, changes: Iterable[Change]) -> Rewritten:
     edits = [c for c in mine if isinstance(c, Edit)]
     edits += _imports(source, [c for c in mine if isinstance(c, Import)])
     edits += _helpers(source, [c for c in mine if isinstance(c, Helper)])
+    for item in mine:
+        if isinstance(item, Under):
+            run = list(item.statements)
+            start, end = source.lines_of(run[0])[0], source.lines_of(run[-1])[1]
+            edits += _indent_block(source, run, start, end, item.header, item.rule, item.why)
     edits += _guards(source, [c for c in mine if isinstance(c, Guard)], edits)
     ordered = tuple(sorted(_unique(edits), key=lambda e: (e.start, e.start != e.end, e.order, e.end)))
     data = _splice(source, ordered)
@@ -189,7 +194,7 @@ def _guards(source: Source, guards: list[Guard], edits: list[Edit]) -> list[Edit
             if whole and not touched and isinstance(parent, cst.If) and not _is_elif(source, parent):
                 out += _join_test(source, parent, guard)
             else:
-                out += _indent_block(source, run, start, end, guard)
+                out += _indent_block(source, run, start, end, f"if {guard.condition}:", guard.rule, guard.why)
     return out
 
 
@@ -251,14 +256,16 @@ def _join_test(source: Source, node: cst.If, guard: Guard) -> list[Edit]:
     return edits
 
 
-def _indent_block(source: Source, run: list[Statement], start: int, end: int, guard: Guard) -> list[Edit]:
+def _indent_block(
+    source: Source, run: list[Statement], start: int, end: int, header: str, rule: str, why: str
+) -> list[Edit]:
     indent, unit, nl = source.indent(run[0]), source.tree.default_indent, source.newline
     inside = [span for statement in run for span in source.multiline_strings(statement)]
-    edits = [Edit(source, start, start, f"{indent}if {guard.condition}:{nl}{unit}", guard.rule, guard.why, GUARD)]
+    edits = [Edit(source, start, start, f"{indent}{header}{nl}{unit}", rule, why, GUARD)]
     at = source.line_end(start)
     while at < end:
         line = source.data[at : source.line_end(at)]
         if line.strip() and not any(a < at <= b for a, b in inside):
-            edits.append(Edit(source, at, at, unit, guard.rule, guard.why, GUARD))
+            edits.append(Edit(source, at, at, unit, rule, why, GUARD))
         at = source.line_end(at)
     return edits

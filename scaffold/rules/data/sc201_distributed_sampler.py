@@ -76,7 +76,7 @@ def _convert(plan: Plan, author: Author, loader: Loader) -> Iterable[Diagnostic]
     arguments = [name]
     if shuffle.text is not None:
         arguments.append(f"shuffle={shuffle.text}")
-    drop = keyword(call, "drop_last") or _argument_at(loader, "drop_last")
+    drop = keyword(call, "drop_last") or argument_at(loader, "drop_last")
     if drop is not None and source.code(drop.value) != "False":
         arguments.append(f"drop_last={source.code(drop.value)}")
     elif drop is None and "drop_last" in loader.inst.kwargs and shuffle.mapping is not None:
@@ -103,7 +103,7 @@ def _shuffle(loader: Loader) -> _Shuffle:
     source, call = loader.source, loader.node
     star = next((a for a in call.args if a.star == "**"), None)
     mapping = source.code(star.value) if star is not None else None
-    arg = keyword(call, "shuffle") or _argument_at(loader, "shuffle")
+    arg = keyword(call, "shuffle") or argument_at(loader, "shuffle")
     if arg is not None:
         text = source.code(arg.value)
         text_or_none = None if text == "True" else text
@@ -113,7 +113,8 @@ def _shuffle(loader: Loader) -> _Shuffle:
     return _Shuffle(None, "False", False, mapping)
 
 
-def _argument_at(loader: Loader, name: str) -> cst.Arg | None:
+def argument_at(loader: Loader, name: str) -> cst.Arg | None:
+    """The argument of a loader's call that stands at the position of ``name``."""
     index = _POSITIONS.index(name)
     args = loader.node.args
     if index < len(args) and all(a.keyword is None and not a.star for a in args[: index + 1]):

@@ -24,7 +24,7 @@ import libcst as cst
 from scaffold.plan import Plan
 from scaffold.plan.outputs import outputs
 from scaffold.rules import Diagnostic
-from scaffold.source.edits import Author
+from scaffold.source.edits import HOIST, Author
 from scaffold.source.tree import Source
 
 ID = "SC601"
@@ -45,6 +45,10 @@ def guard_call(plan: Plan, author: Author, source: Source, node: cst.Call) -> No
     """Run a call on rank 0 only: its statement if it is one, else the expression."""
     statement = source.statement(node)
     condition = plan.is_main(author, source, node)
+    for heavy in plan.collective_calls(source, node):
+        name = plan.local_name(source, heavy, "result")
+        author.before(source, statement, f"{name} = {source.code(heavy)}", HOIST)
+        author.replace(source, heavy, name)
     small = statement.body if isinstance(statement, cst.SimpleStatementLine) else [statement]
     if all(isinstance(s, cst.Expr) and _is_call_chain(s.value) for s in small) and (len(small) == 1 or all(_same_kind(s, node) for s in small)):  # type: ignore[arg-type]
         author.guard(source, statement, condition)

@@ -24,15 +24,17 @@ Reference: https://docs.pytorch.org/docs/stable/distributed.html#torch.distribut
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import libcst as cst
 
 from scaffold.plan import Plan
-from scaffold.plan.carried import carried, local_kinds
-from scaffold.plan.locals import CLEAN, parts
+from scaffold.plan.carried import Carried, carried, local_kinds
+from scaffold.plan.locals import CLEAN, Part, parts
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
 from scaffold.roles.facts import StepLoop
+from scaffold.roles.values import Ext, Inst, Seq
 from scaffold.rules import Diagnostic
 from scaffold.rules.reduce import at_loop_end, before_statement, in_place
 from scaffold.source.edits import Author
@@ -47,46 +49,40 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Reduce accumulated values behind loops over divided data, and shown values inside them."""
     loops = divided_loops(plan.facts, plan.sharded)
     nodes = {x.node for x in loops}
-    fixed: set[cst.CSTNode] = set()
     for loop in loops:
-        yield from _leaving(plan, author, loop, fixed)
+        for name, kind in plan.reductions.get(loop.node, {}).items():
+            if kind:
+                at_loop_end(plan, author, loop.source, loop.node, name, kind)
+        yield from _leaving(plan, author, loop)
+    for source, part in plan.each_step:
+        in_place(plan, author, source, part)
     shown = [o for o in outputs(plan.facts) if o.kind in {"print", "log", "bar-text", "writer", "tracker", "file", "save", "write"}]
     during = {e.node for e in plan.facts.trace.events if inside(e, nodes)}
     for output in shown:
         if output.node in during:
             yield from _shown(plan, author, output.source, output.node, output.kind)
-    yield from _read_behind(plan, author, loops, nodes, fixed)
+    _read_behind(plan, author, loops, nodes)
 
 
-def _leaving(plan: Plan, author: Author, loop: StepLoop, fixed: set[cst.CSTNode]) -> Iterable[Diagnostic]:
+def _leaving(plan: Plan, author: Author, loop: StepLoop) -> Iterable[Diagnostic]:
+    """What leaves a loop and was not made global right behind it."""
     for item in carried(plan.facts, loop.source, loop.node, plan.sharded):
-        kinds = item.kinds - {"rows"} if item.kinds != {"rows"} else item.kinds
-        if len(kinds) == 1 and kinds <= CLEAN:
-            fixed.update(item.loads)
-            if item.reset:
-                at_loop_end(plan, author, loop.source, loop.node, item.name, kinds.pop())
-            else:
-                yield from _unreset(plan, author, loop, item.name, item.loads)
-        elif kinds == {"rows"}:
-            continue
-        else:
+        if item.kind:
+            _each_reading(plan, author, loop, item)
+        elif item.kinds != {"rows"}:
+            ratio = item.kinds - {"rows"} == {"ratio"}
             yield Diagnostic.at(
                 ID, "warning", loop.source, item.loads[0],
-                f"{item.name} is a {'ratio of sums' if kinds == {'ratio'} else 'combination'} over this rank's share of the data, which no single reduction makes global",
+                f"{item.name} is a {'ratio of sums' if ratio else 'combination'} over this rank's share of the data, which no single reduction makes global",
                 "accumulate its numerator and denominator as sums, and divide after the loop",
             )  # fmt: skip
 
 
-def _unreset(plan: Plan, author: Author, loop: StepLoop, name: str, loads: list[cst.Name]) -> Iterable[Diagnostic]:
+def _each_reading(plan: Plan, author: Author, loop: StepLoop, item: Carried) -> None:
     """A running value that goes on growing: reduce each reading of it, never the variable."""
-    for load in loads:
-        kinds = local_kinds(plan.facts, load, plan.sharded)
-        if len(kinds) == 1 and kinds <= CLEAN:
-            part = parts(plan.facts, loop.source, load, plan.sharded)
-            for piece in part:
-                _reduce(plan, author, loop.source, piece)
-    return
-    yield
+    for load in item.loads:
+        for piece in parts(plan.facts, loop.source, load, plan.sharded):
+            _reduce(plan, author, loop.source, piece)
 
 
 def _shown(plan: Plan, author: Author, source: Source, node: cst.Call, kind: str) -> Iterable[Diagnostic]:
@@ -103,55 +99,60 @@ def _shown(plan: Plan, author: Author, source: Source, node: cst.Call, kind: str
                 )  # fmt: skip
 
 
-def _read_behind(
-    plan: Plan, author: Author, loops: list[StepLoop], nodes: set[cst.CSTNode], fixed: set[cst.CSTNode]
-) -> Iterable[Diagnostic]:
+def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[cst.CSTNode]) -> None:
     """State kept in objects or lists while the loop ran, read after it."""
     done: set[cst.CSTNode] = set()
+    kept = _kept_state(plan, nodes)
     for loop in loops:
         for place in behind(plan.facts, loop):
             skip = {n for n in place.nodes if any(a in nodes for a in place.source.ancestors(n))}
             for node in place.nodes:
-                if node in done or node in skip or not isinstance(node, (cst.Attribute, cst.Call)):
+                if node in done or node in skip or not isinstance(node, (cst.Attribute, cst.Call)) or isinstance(place.source.parents[node], cst.AssignTarget):
                     continue
                 kinds = local_kinds(plan.facts, node, plan.sharded)
-                if len(kinds) != 1 or not kinds <= CLEAN or not _is_source(plan, node) or _within_done(place.source, node, done):
-                    continue
-                if any(e.node is node and e.kind == "call" and e.name.endswith(("()", "enter")) for e in ()):
+                if len(kinds) != 1 or not kinds <= CLEAN or not _reads(plan, node, kept) or _within_done(place.source, node, done):
                     continue
                 done.add(node)
-                part = parts(plan.facts, place.source, node, plan.sharded, frozenset(fixed))
-                for piece in part:
+                for piece in parts(plan.facts, place.source, node, plan.sharded):
                     _reduce(plan, author, place.source, piece)
-    return
-    yield
 
 
-def _is_source(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether locality begins at this node: it reads an object or list that the loop filled, nothing under it is local."""
+@dataclass(frozen=True)
+class _Kept:
+    """State that loops over divided data fill: attributes by object and name, and sequences."""
+
+    attributes: frozenset[tuple[Inst, str]]
+    sequences: frozenset[Seq]
+
+
+def _kept_state(plan: Plan, nodes: set[cst.CSTNode]) -> _Kept:
+    attributes: set[tuple[Inst, str]] = set()
+    sequences: set[Seq] = set()
+    for event in plan.facts.trace.events:
+        if not inside(event, nodes) or not any(t.of in plan.sharded for a in event.args for t in a.locals()):
+            continue
+        if event.kind == "setattr":
+            attributes.update((i, event.name) for i in event.value.insts())
+        elif event.kind == "call" and event.name.startswith("list."):
+            sequences.update(o for o in event.value.objs if isinstance(o, Seq))
+    return _Kept(frozenset(attributes), frozenset(sequences))
+
+
+def _reads(plan: Plan, node: cst.CSTNode, kept: _Kept) -> bool:
+    """Whether a node reads what a loop kept: such an attribute, or a reduction of such a sequence."""
     if isinstance(node, cst.Attribute):
-        owner = plan.facts.trace.value(node.value)
-        return bool(owner.insts()) and not local_kinds(plan.facts, node.value, plan.sharded)
+        return any((i, node.attr.value) in kept.attributes for i in plan.facts.trace.value(node.value).insts())
     assert isinstance(node, cst.Call)
-    if any(local_kinds(plan.facts, a.value, plan.sharded) for a in node.args):
-        return False
-    from scaffold.roles.values import Ext
-
-    callee = plan.facts.trace.value(node.func)
-    if not any(isinstance(o, Ext) and (o.name in {"sum"} or o.name.startswith(("numpy.", "statistics.", "torch."))) for o in callee.objs):
-        return False
-    return True
+    objs = [o for a in node.args for o in plan.facts.trace.value(a.value).objs]
+    return any(o in kept.sequences for o in objs) and any(isinstance(o, Ext) for o in plan.facts.trace.value(node.func).objs)
 
 
 def _within_done(source: Source, node: cst.CSTNode, done: set[cst.CSTNode]) -> bool:
     return any(a in done for a in source.ancestors(node))
 
 
-def _reduce(plan: Plan, author: Author, source: Source, piece: object) -> None:
+def _reduce(plan: Plan, author: Author, source: Source, piece: Part) -> None:
     """In place, or in a line of its own where the statement will run on one rank only."""
-    from scaffold.plan.locals import Part
-
-    assert isinstance(piece, Part)
     statement = source.statement(piece.node)
     shown = {o.node for o in outputs(plan.facts)}
     if any(n in shown for n in [piece.node, *source.ancestors(piece.node)]):

@@ -1,0 +1,108 @@
+"""Batches made without a DataLoader: drawn indices, and slices at the offsets of a ``range``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from scaffold.roles import api
+from scaffold.roles.facts import Facts
+from scaffold.roles.trace import Event
+from scaffold.roles.values import Inst, Seq
+from scaffold.source.tree import Source, walk
+
+
+def data_draws(facts: Facts) -> list[Event]:
+    """The draws that make training batches, when no loader and no range does (beside a loader a draw is noise)."""
+    if any(isinstance(d, Inst) for d in facts.train_data):
+        return []
+    drawn = {d for d in facts.train_data if isinstance(d, cst.CSTNode)}
+    found: dict[cst.CSTNode, Event] = {}
+    for event in facts.trace.of_kind("call"):
+        if event.node in drawn:
+            found.setdefault(event.node, event)
+    events = list(found.values())
+    index = [e for e in events if e.name in api.INDEX_DRAWS]
+    return index or events
+
+
+def batch_dimension(facts: Facts, call: cst.Call, name: str) -> cst.BaseExpression | None:
+    """The expression that says how many rows a draw makes."""
+    keywords = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+    positional = [a.value for a in call.args if a.keyword is None and not a.star]
+    if name in {"random.sample", "random.choices"}:
+        return keywords.get("k") or (positional[1] if name == "random.sample" and len(positional) > 1 else None)
+    if name in {"numpy.random.choice", "torch.multinomial"}:
+        size = keywords.get("size") or keywords.get("num_samples") or (positional[1] if len(positional) > 1 else None)
+    elif name == "torch.randint":
+        size = keywords.get("size") or (positional[-1] if positional and isinstance(positional[-1], (cst.Tuple, cst.List)) else None)
+    elif name.startswith("numpy.random.r") and name.endswith("randint"):
+        size = keywords.get("size") or (positional[2] if len(positional) > 2 else None)
+    elif name in {"torch.randn", "torch.rand", "numpy.random.randn", "numpy.random.rand"}:
+        size = keywords.get("size") or (positional[0] if positional else None)
+    elif name in {"torch.normal", "numpy.random.normal", "numpy.random.uniform"}:
+        size = keywords.get("size") or (positional[2] if len(positional) > 2 else None)
+    else:
+        return None
+    if isinstance(size, (cst.Tuple, cst.List)):
+        return size.elements[0].value if size.elements else None
+    if size is not None and any(isinstance(o, Seq) for o in facts.trace.value(size).objs):
+        return None
+    return size
+
+
+@dataclass
+class Slicing:
+    """A ``range`` whose offsets cut training batches: its stop, and the slices and single indices taken at them."""
+
+    source: Source
+    stop: cst.BaseExpression
+    slices: list[tuple[Source, cst.Subscript]] = field(default_factory=list)
+    indices: list[tuple[Source, cst.BaseExpression]] = field(default_factory=list)
+    problem: cst.CSTNode | None = None
+
+
+def range_slices(facts: Facts) -> list[Slicing]:
+    """Every training range with the subscripts that depend on its offsets."""
+    found: dict[cst.CSTNode, Slicing] = {}
+    for inst in facts.train_data:
+        if not isinstance(inst, Inst) or inst.qualified != "range" or inst.call is None or inst.source is None or inst.call in found:
+            continue
+        call = inst.call
+        stop = call.args[0 if len(call.args) == 1 else 1].value
+        slicing = Slicing(inst.source, stop)
+        for source in facts.project.sources:
+            for node in walk(source.tree):
+                if isinstance(node, cst.Subscript):
+                    _classify(facts, source, node, inst, slicing)
+        found[call] = slicing
+    return list(found.values())
+
+
+def _classify(facts: Facts, source: Source, node: cst.Subscript, inst: Inst, slicing: Slicing) -> None:
+    if _is_target(source, node) or not any(t.of is inst and t.kind == "rows" for t in facts.trace.value(node).tags):
+        return
+    for position, element in enumerate(node.slice):
+        part = element.slice
+        if isinstance(part, cst.Slice):
+            if not any(b is not None and _offset(facts, b, inst) for b in (part.lower, part.upper)):
+                continue
+            if position or part.step is not None or part.upper is None or (part.lower is not None and not _offset(facts, part.lower, inst)):
+                slicing.problem = node
+            else:
+                slicing.slices.append((source, node))
+        elif isinstance(part, cst.Index) and _offset(facts, part.value, inst):
+            if position:
+                slicing.problem = node
+            else:
+                slicing.indices.append((source, part.value))
+
+
+def _offset(facts: Facts, node: cst.BaseExpression, inst: Inst) -> bool:
+    tags = facts.trace.value(node).tags
+    return any(t.kind == "offset" and t.of is inst for t in tags) and not any(t.kind == "rows" and t.of is inst for t in tags)
+
+
+def _is_target(source: Source, node: cst.CSTNode) -> bool:
+    return isinstance(source.parents[node], (cst.AssignTarget, cst.AugAssign))

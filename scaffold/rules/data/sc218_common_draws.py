@@ -1,0 +1,90 @@
+"""Let ranks draw alike what must be alike: batch indices, permutations, and choices that steer training.
+
+Without a seed each process draws its own permutation or its own choice of branch: the ranks' slices overlap, or they run different parts of
+the model. Rank 0's seed is given to all, so a run stays random but common.
+
+Before::
+
+    perm = torch.randperm(n)
+
+After::
+
+    torch.manual_seed(from_rank_0(torch.seed()))  # all ranks draw the same batches
+    ...
+    perm = torch.randperm(n)
+
+Reference: https://docs.pytorch.org/docs/stable/notes/randomness.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from scaffold.plan import Plan
+from scaffold.plan.own_batching import data_draws
+from scaffold.roles.facts import Facts
+from scaffold.roles.values import Inst
+from scaffold.rules import Diagnostic
+from scaffold.rules.common import broadcast_object
+from scaffold.source.edits import BEFORE, Author
+
+ID = "SC218"
+NAME = "common-draws"
+SEVERITY = "W"
+
+_SEEDS = {
+    "torch": ("torch.manual_seed", "torch.manual_seed({box}(torch.seed()))"),
+    "numpy": ("numpy.random.seed", "{np}.random.seed({box}({np}.random.randint(2**31)))"),
+    "random": ("random.seed", "random.seed({box}(random.getrandbits(32)))"),
+}
+
+
+def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
+    """Seed each generator that must be common and that the script leaves unseeded."""
+    facts, setup = plan.facts, plan.setup
+    if setup is None:
+        return
+    source = setup.source
+    for family in sorted(_needed(facts)):
+        seeder, template = _SEEDS[family]
+        if facts.trace.named(seeder):
+            continue
+        box = broadcast_object(plan, author, source)
+        torch = plan.torch(author, source)
+        alias = _alias(plan, family)
+        if family == "numpy" and alias is None:
+            author.need(source, "import numpy as np")
+        if family == "random":
+            author.need(source, "import random")
+        line = template.format(box=box, np=alias or "np")
+        author.before(source, setup.anchor, line.replace("torch.", f"{torch}.") + "  # all ranks draw alike", BEFORE)
+    return
+    yield
+
+
+def _alias(plan: Plan, family: str) -> str | None:
+    """The name under which the set-up's file knows a module."""
+    from scaffold.roles.values import Ext
+
+    setup = plan.setup
+    scope = plan.facts.trace.module_scopes.get(setup.source) if setup else None
+    for name, value in scope.vars.items() if scope else ():
+        if any(isinstance(o, Ext) and o.name == family for o in value.objs):
+            return name
+    return None
+
+
+def _needed(facts: Facts) -> set[str]:
+    names = {e.name for e in data_draws(facts)}
+    slices = any(isinstance(d, Inst) and d.qualified == "range" for d in facts.train_data)
+    loops = {x.node for e in facts.backwards for x in e.loops}
+    for event in facts.trace.of_kind("call"):
+        if slices and event.name in {"torch.randperm", "numpy.random.permutation", "numpy.random.shuffle", "random.shuffle"}:
+            names.add(event.name)
+    drawn = {e.node for e in facts.trace.of_kind("call") if any(x.node in loops for x in e.loops)}
+    for event in facts.trace.of_kind("branch"):
+        if any(x.node in loops for x in event.loops):
+            names |= {str(t.of) for t in event.value.tags if t.kind == "draw" and t.at in drawn}
+    return {n.split(".")[0] for n in names} & _SEEDS.keys()
