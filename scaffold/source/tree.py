@@ -12,13 +12,15 @@ from functools import cached_property
 from pathlib import Path
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+from libcst.metadata import ByteSpanPositionProvider
 
 _LAYOUT = (
     "whitespace", "lpar", "rpar", "leading", "trailing", "header", "footer", "comma", "semicolon",
     "lbracket", "rbracket", "lbrace", "rbrace", "dot", "equal", "lines_after", "colon", "newline", "indent",
 )  # fmt: skip
+_SEQUENCES = (tuple, list)
 _fields: dict[type, tuple[str, ...]] = {}
+_node_types: dict[type, bool] = {}
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement | cst.BaseSmallStatement
 Suite = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
@@ -33,19 +35,32 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         _fields[kind] = names
     for name in names:
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+        if _is_node(value):
             yield value
-        elif isinstance(value, (list, tuple)):
+        elif type(value) in _SEQUENCES:
             for item in value:
-                if isinstance(item, cst.CSTNode):
+                if _is_node(item):
                     yield item
+
+
+def _is_node(value: object) -> bool:
+    """``isinstance(value, cst.CSTNode)``, remembered by type: the check of an abstract class is slow."""
+    kind = type(value)
+    known = _node_types.get(kind)
+    if known is None:
+        known = _node_types[kind] = issubclass(kind, cst.CSTNode)
+    return known
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield ``node`` and everything under it, depth first, in source order."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        below = list(children(current))
+        below.reverse()
+        stack += below
 
 
 def dotted(node: cst.CSTNode) -> str | None:
@@ -79,7 +94,9 @@ class Source:
 
     @cached_property
     def _spans(self) -> dict[cst.CSTNode, tuple[int, int]]:
-        found = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+        provider = ByteSpanPositionProvider()
+        provider._gen_impl(self.tree)  # what MetadataWrapper does, without its second walk over the tree
+        found = provider._computed
         return {node: (span.start, span.start + span.length) for node, span in found.items()}  # type: ignore[union-attr]
 
     @cached_property
