@@ -66,17 +66,20 @@ class Slicing:
 def range_slices(facts: Facts) -> list[Slicing]:
     """Every training range with the subscripts that depend on its offsets."""
     found: dict[cst.CSTNode, Slicing] = {}
-    for inst in facts.train_data:
-        if not isinstance(inst, Inst) or inst.qualified != "range" or inst.call is None or inst.source is None or inst.call in found:
+    for inst in facts.divided_ranges:
+        if inst.call is None or inst.source is None:
             continue
         call = inst.call
         stop = call.args[0 if len(call.args) == 1 else 1].value
-        slicing = Slicing(inst.source, stop)
+        slicing = found.setdefault(call, Slicing(inst.source, stop))
         for source in facts.project.sources:
             for node in walk(source.tree):
                 if isinstance(node, cst.Subscript):
                     _classify(facts, source, node, inst, slicing)
-        found[call] = slicing
+    seen: set[cst.CSTNode] = set()
+    for slicing in found.values():
+        slicing.slices = [s for s in slicing.slices if s[1] not in seen and not seen.add(s[1])]  # type: ignore[func-returns-value]
+        slicing.indices = [s for s in slicing.indices if s[1] not in seen and not seen.add(s[1])]  # type: ignore[func-returns-value]
     return list(found.values())
 
 

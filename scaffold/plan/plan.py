@@ -38,7 +38,7 @@ class Plan:
         """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
         first = facts or Facts.of(project)
         divided = shardable(first, [x for x in first.loaders if x.role == "eval"]) if options.evaluation == "shard" else []
-        data = {*first.train_data, *(x.inst for x in divided)}
+        data = {*first.train_data, *first.divided_ranges, *(x.inst for x in divided)}
         reductions: dict[cst.CSTNode, dict[str, str]] = {}
         each_step: list[tuple[Source, Part]] = []
         for loop in divided_loops(first, data):
@@ -190,7 +190,7 @@ class Plan:
     @cached_property
     def sharded(self) -> set[object]:
         """Everything whose data is divided among the ranks."""
-        return {*self.facts.train_data, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
+        return {*self.facts.train_data, *self.facts.divided_ranges, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
 
     @cached_property
     def _evaluating(self) -> set[cst.CSTNode]:

@@ -11,7 +11,7 @@ from scaffold.plan.places import body_of, common_suite, statement_in
 from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Event, Frame
-from scaffold.source.tree import Source, Statement, Suite
+from scaffold.source.tree import Source, Statement, Suite, walk
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,17 @@ def _within(source: Source, scope: cst.CSTNode, nodes: list[cst.CSTNode]) -> Set
         return None
     body = list(suite.body)
     first = min(statements, key=body.index)
+    after = [body.index(s) for s in body if not isinstance(s, (cst.FunctionDef, cst.ClassDef)) and _reads_namespace(s)]
+    later = [s for s in statements if not after or body.index(s) > max(after)]
+    if after and later:
+        first = min(later, key=body.index)
     return Setup(source, scope, suite, first)
+
+
+def _reads_namespace(statement: cst.CSTNode) -> bool:
+    """Whether a statement reads the script's own variables (a configuration file that sets globals): it must not see ours."""
+    calls_by_name = (n for n in walk(statement) if isinstance(n, cst.Call) and isinstance(n.func, cst.Name))
+    return any(n.func.value == "exec" or (n.func.value in {"globals", "locals", "vars"} and not n.args) for n in calls_by_name)  # type: ignore[attr-defined]
 
 
 def _enterable(facts: Facts, frame: Frame) -> bool:
@@ -92,7 +102,9 @@ def _matters(event: Event) -> bool:
         return True
     if name in api.READS_TERMINAL or name in api.SHELL_CALLS or name in api.FETCHES or name.endswith((".mkdir", ".extractall")) or opens_to_write(event):
         return True
-    if name.startswith((*_CUDA, *api.TRACKERS, "logger.", "logging.", "writer.", "torchvision.datasets.", "datasets.load", "torch.set_default_device")):
+    if name.startswith("logging.") and name.rpartition(".")[2] in api.LOGGER_METHODS:
+        return True
+    if name.startswith((*_CUDA, *api.TRACKERS, "logger.", "writer.", "torchvision.datasets.", "datasets.load", "torch.set_default_device")):
         return True
     if name in {"module.to", "module.cuda", "?.cuda", "?.to", "torch.utils.data.random_split"} or name in api.DATALOADERS:
         return True

@@ -129,6 +129,7 @@ WRITERS = {
     "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter",
     "visdom.Visdom", "csv.writer", "csv.DictWriter", "logging.FileHandler", "logging.handlers.RotatingFileHandler",
 }  # fmt: skip
+EVENT_WRITERS = {"torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter", "visdom.Visdom"}
 TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.", "clearml.", "swanlab.", "aim.")
 FILE_CALLS = {
     "torchvision.utils.save_image", "matplotlib.pyplot.savefig", "matplotlib.pyplot.show", "numpy.save", "numpy.savez", "numpy.savetxt",

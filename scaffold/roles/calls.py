@@ -304,6 +304,8 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
         result = it.arithmetic(operator, owner, args[0])
     elif bound.name in {"eq", "ne", "gt", "lt", "ge", "le", "eq_", "view_as", "format", "join", "matmul", "gather", "masked_fill", "masked_select"}:
         result = Val((), result.tags | extra.tags)
+    elif bound.name in {"view", "reshape"} and len(args) == 2 and args[1].consts() == [-1] and not result.locals():
+        result = Val((), result.tags | {Tag("columns", it.frame.call, node)})
     it.event("call", node, name=f"?.{bound.name}", value=owner, args=args, kwargs=kwargs, result=result)
     return result
 

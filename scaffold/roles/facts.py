@@ -260,6 +260,19 @@ class Facts:
         return list(found)
 
     @cached_property
+    def divided_ranges(self) -> list[Inst]:
+        """The ranges whose offsets cut training batches, and every other range that shares a subscript with one of them."""
+        found = {d for d in self.train_data if isinstance(d, Inst) and d.qualified == "range" and not columns_of(d)}
+        cut = [{t.of for t in v.tags if t.kind == "rows" and isinstance(t.of, Inst) and t.of.qualified == "range"} for n, v in self.trace.values.items() if isinstance(n, cst.Subscript)]
+        grown = True
+        while grown:
+            calls_ = {i.call for i in found}
+            more = {o for owners in cut for o in owners if owners & found or o.call in calls_} - found  # type: ignore[union-attr]
+            grown = bool(more)
+            found |= more  # type: ignore[arg-type]
+        return sorted(found, key=lambda i: i.order)
+
+    @cached_property
     def loaders(self) -> list[Loader]:
         """Every DataLoader with its role."""
         found: dict[Inst, Loader] = {}
@@ -330,8 +343,7 @@ class Facts:
         loaders: list[object] = [*loaders_of(loop.value)]
         if loaders:
             return loaders
-        ranges: list[object] = [i for i in loop.value.insts() if i.qualified == "range" and i in self.train_data]
-        return ranges or [i for i in unwrap(loop.value) if i in self.train_data]
+        return [i for i in unwrap(loop.value) if i in self.train_data or i in self.divided_ranges]
 
     # ---- places ------------------------------------------------------------------------------------------------
 
@@ -351,6 +363,11 @@ class Facts:
                 return None
             node, frame = frame.call, frame.caller
         return None
+
+
+def columns_of(data: Inst) -> list[Tag]:
+    """The layouts as parallel streams that a range counts through, if it steps along time and not along samples."""
+    return [t for v in data.args for t in v.tags if t.kind == "columns"]
 
 
 def unwrap(value: Val) -> list[Inst]:

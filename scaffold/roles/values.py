@@ -19,6 +19,7 @@ class Tag(NamedTuple):
       ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``ratio`` (of two sums), ``mixed``;
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
+    * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
     * ``clock``, ``entropy``: differs from process to process; ``draw``: drawn from a seeded generator at ``at``.
     """
 

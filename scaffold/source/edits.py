@@ -121,6 +121,30 @@ class Author:
         """Remove the lines of a statement."""
         self.splice(source, *source.lines_of(statement), "")
 
+    def remove(self, source: Source, small: cst.BaseSmallStatement) -> None:
+        """Remove one simple statement; a block left empty goes too where nothing else hangs on it, else ``pass`` stays."""
+        line = source.parents[small]
+        siblings: list[cst.BaseSmallStatement] = list(line.body)  # type: ignore[attr-defined]
+        index = siblings.index(small)
+        start, end = source.span(small)
+        if index + 1 < len(siblings):
+            self.splice(source, start, source.span(siblings[index + 1])[0], "")
+        elif index:
+            self.splice(source, source.span(siblings[index - 1])[1], end, "")
+        elif isinstance(line, cst.SimpleStatementLine) and len(source.suite(line).body) > 1:
+            self.delete_lines(source, line)
+        else:
+            self._remove_emptied(source, line, start, end)
+
+    def _remove_emptied(self, source: Source, line: cst.CSTNode, start: int, end: int) -> None:
+        block = line if isinstance(line, cst.SimpleStatementSuite) else source.parents[line]
+        parent = source.parents.get(block)
+        if isinstance(parent, cst.If) and parent.orelse is None and not isinstance(source.parents[parent], cst.If):
+            if len(source.suite(parent).body) > 1:
+                self.delete_lines(source, parent)
+                return
+        self.splice(source, start, end, "pass")
+
     def add_argument(self, source: Source, call: cst.Call, text: str) -> None:
         """Append an argument to a call."""
         end = source.outer_span(call)[1] - 1 if not call.rpar else source.span(call)[1] - 1

@@ -154,7 +154,7 @@ def _weight_text(target: str, ignore: str | None, weight: str | None) -> str:
         return f"{weight}[({target})[({target}) != {ignore}]].sum()"
     if weight:
         return f"{weight}[{target}].sum()"
-    tight = target.replace(".", "").replace("_", "").isalnum()
+    tight = not isinstance(cst.parse_expression(target), (cst.BinaryOperation, cst.Comparison, cst.IfExp, cst.BooleanOperation))
     return f"({target} != {ignore}).sum()" if tight else f"(({target}) != {ignore}).sum()"
 
 
