@@ -148,9 +148,10 @@ def _assigned(source: Source, name: cst.Name | cst.Attribute) -> Iterator[cst.Ba
     text = source.code(name)
     scopes = {source.function(name), source.tree} if isinstance(name, cst.Name) else {source.tree}
     for node in walk(source.tree):
-        if isinstance(node, cst.Assign) and (source.function(node) in scopes or isinstance(name, cst.Attribute)):
-            if any(source.code(t.target) == text for t in node.targets):
-                yield node.value
+        if not isinstance(node, cst.Assign) or not any(source.code(t.target) == text for t in node.targets):
+            continue
+        if isinstance(name, cst.Attribute) or source.function(node) in scopes:
+            yield node.value
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import libcst as cst
@@ -18,12 +18,16 @@ from scaffold.source.tree import Source, Statement
 
 @dataclass(frozen=True)
 class First:
-    """``statements`` are neighbours in one block; ``event`` is what makes them so; ``why_not`` says why they can't be moved apart."""
+    """``statements`` are neighbours in one block; ``event`` is what makes them so.
+
+    ``once`` says that the others may skip them, for they leave nothing but files behind. ``why_not`` says why no barrier can be put around them.
+    """
 
     source: Source
     statements: tuple[Statement, ...]
     event: Event
     why_not: str = ""
+    once: bool = False
 
 
 @lru_cache(maxsize=8)
@@ -95,7 +99,24 @@ def _blocks(facts: Facts, event: Event, written: Access | None) -> Iterator[Firs
             break
         node, frame = frame.call, frame.caller
     if written is None:
-        yield from _at(facts, event, event.source, event.source.statement(event.node), event.node)
+        statement = _with_block(event.source, event.source.statement(event.node))
+        once = "download" not in event.kwargs and _leaves_files_only(statement)
+        for block in _at(facts, event, event.source, statement, event.node):
+            yield replace(block, once=once and block.statements == (statement,))
+
+
+def _with_block(source: Source, statement: Statement) -> Statement:
+    """The ``with`` that a statement stands in, else the statement."""
+    while isinstance(parent := source.parents.get(source.suite(statement)), cst.With):
+        statement = parent
+    return statement
+
+
+def _leaves_files_only(statement: Statement) -> bool:
+    """Whether a statement binds no variable: a bare call, or a ``with`` block of such."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return all(isinstance(s, cst.Expr) for s in statement.body)
+    return isinstance(statement, cst.With)
 
 
 def _at(facts: Facts, event: Event, source: Source, where: cst.CSTNode, node: cst.CSTNode, depth: int = 0) -> Iterator[First]:
@@ -174,7 +195,7 @@ def _joined(blocks: list[First]) -> Iterator[First]:
         run: list[First] = []
         for block in members:
             between = body[body.index(run[-1].statements[0]) + 1 : body.index(block.statements[0])] if run else []
-            if run and (run[-1].why_not or block.why_not or not all(isinstance(s, cst.SimpleStatementLine) for s in between)):
+            if run and (run[-1].why_not or block.why_not or run[-1].once != block.once or (block.once and between) or not all(isinstance(s, cst.SimpleStatementLine) for s in between)):
                 yield _merge(run, body)
                 run = []
             run.append(block)
@@ -184,4 +205,4 @@ def _joined(blocks: list[First]) -> Iterator[First]:
 def _merge(run: list[First], body: list[cst.CSTNode]) -> First:
     first, last = run[0].statements[0], run[-1].statements[0]
     statements = tuple(body[body.index(first) : body.index(last) + 1])
-    return First(run[0].source, statements, run[0].event, run[0].why_not)  # type: ignore[arg-type]
+    return replace(run[0], statements=statements)  # type: ignore[arg-type]

@@ -500,6 +500,7 @@ def _length(it: Interpreter, node: cst.Call, value: Val) -> Val:
             tags.add(Tag("batches", inst, node))
         elif kind in {"dataset", "sampler"} or find_method(it, inst, "__getitem__") is not None:
             tags.add(Tag("samples", inst, node))
+    tags |= {Tag("listing", t.of, node) for t in value.tags if t.kind == "entropy" and t.of != "set"}
     if not tags and not any(isinstance(o, (Seq, Map)) for o in value.objs):
         tags |= kinds.retag(value, "count").tags if value.tagged("rows") else set()
     return Val((), frozenset(tags))

@@ -20,7 +20,7 @@ class Tag(NamedTuple):
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
     * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
-    * ``clock``, ``entropy``: differs from process to process; ``draw``: drawn from a seeded generator at ``at``.
+    * ``clock``, ``entropy``: differs from process to process; ``listing``: how many files a folder held; ``draw``: drawn from a seeded generator at ``at``.
     """
 
     kind: str

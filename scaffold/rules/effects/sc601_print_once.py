@@ -22,6 +22,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
+from scaffold.plan.first import nodes_in_first
 from scaffold.plan.outputs import outputs
 from scaffold.rules import Diagnostic
 from scaffold.source.edits import HOIST, Author
@@ -35,7 +36,7 @@ SEVERITY = "W"
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Guard prints, files and checkpoint writes that stand as statements of their own."""
     for output in outputs(plan.facts):
-        if output.kind in {"print", "file"}:
+        if output.kind == "print" or (output.kind == "file" and output.node not in nodes_in_first(plan.facts)):
             guard_call(plan, author, output.source, output.node)
     return
     yield

@@ -102,7 +102,7 @@ def _make_once(plan: Plan, author: Author, source: Source, node: cst.Call) -> No
 def _use_once(plan: Plan, author: Author, source: Source, node: cst.Call, event: Event) -> None:
     if isinstance(node.func, cst.Attribute) and node.func.attr.value in _FOLDERS:
         return
-    if not _knows_none(plan, source, node, {i for i in event.value.insts()}):
+    if not _knows_none(plan, source, node, set(event.value.insts())):
         guard_call(plan, author, source, node)
 
 

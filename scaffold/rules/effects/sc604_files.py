@@ -108,9 +108,7 @@ def _redirect(plan: Plan, author: Author, event: Event, node: cst.Call) -> None:
 
 def _only_writes(plan: Plan, source: Source, block: cst.With) -> bool:
     """Whether a block can be skipped on a rank: it leaves nothing behind, computes nothing together, and leaves nowhere."""
-    names = {n.value for n in _stored(block)}
-    after = [n for n in walk(source.function(block)) if isinstance(n, cst.Name) and n.value in names and not _within(source, n, block)]
-    if any(source.span(n)[0] > source.span(block)[1] for n in after) or plan.collective_calls(source, block):
+    if _read_after(source, block) or plan.collective_calls(source, block):
         return False
     for node in own_nodes(block.body):
         if isinstance(node, (cst.Return, cst.Yield, cst.Raise, cst.Global, cst.Break, cst.Continue)):
@@ -136,15 +134,24 @@ def _computes(plan: Plan, node: cst.Call) -> bool:
     return False
 
 
-def _stored(block: cst.With) -> Iterable[cst.Name]:
-    for node in own_nodes(block):
-        if isinstance(node, (cst.AssignTarget, cst.AsName, cst.For, cst.AugAssign, cst.NamedExpr)):
-            target = node.name if isinstance(node, cst.AsName) else node.target
-            yield from (n for n in walk(target) if isinstance(n, cst.Name))
+def _read_after(source: Source, block: cst.With) -> bool:
+    """Whether a variable that the block binds is read behind it before it is bound anew."""
+    end = source.span(block)[1]
+    names = {n.value for node in own_nodes(block) for n in _bound(node)}
+    later = [n for n in walk(source.function(block)) if isinstance(n, cst.Name) and n.value in names and source.span(n)[0] >= end]
+    stored = {n for node in walk(source.function(block)) for n in _bound(node)}
+    first: dict[str, cst.Name] = {}
+    for name in later:
+        if not any(isinstance(a, (cst.BaseComp, cst.Param)) for a in source.ancestors(name)):
+            first.setdefault(name.value, name)
+    return any(n not in stored for n in first.values())
 
 
-def _within(source: Source, node: cst.CSTNode, block: cst.CSTNode) -> bool:
-    return any(a is block for a in source.ancestors(node))
+def _bound(node: cst.CSTNode) -> Iterable[cst.Name]:
+    """The variables that a node binds."""
+    if isinstance(node, (cst.AssignTarget, cst.AsName, cst.For, cst.AugAssign, cst.NamedExpr)):
+        target = node.name if isinstance(node, cst.AsName) else node.target
+        yield from (n for n in walk(target) if isinstance(n, cst.Name))
 
 
 def _written_in_statement(plan: Plan, source: Source, node: cst.Call) -> bool:

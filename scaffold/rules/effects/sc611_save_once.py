@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scaffold.plan import Plan
+from scaffold.plan.first import nodes_in_first
 from scaffold.plan.outputs import outputs
 from scaffold.rules import Diagnostic
 from scaffold.rules.effects.sc601_print_once import guard_call
@@ -33,7 +34,7 @@ SEVERITY = "C"
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Guard ``torch.save`` by rank."""
     for output in outputs(plan.facts):
-        if output.kind == "save":
+        if output.kind == "save" and output.node not in nodes_in_first(plan.facts):
             guard_call(plan, author, output.source, output.node)
     return
     yield
