@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
+Draws = dict[str, list[Event]]
 
 
 @dataclass
@@ -101,7 +102,21 @@ class Trace:
         """The loaders that training reads."""
         return {order: loader for order, loader in self.loaders.items() if loader.trains}
 
-    @property
+    @cached_property
+    def draws(self) -> Draws:
+        """The draws from global generators, by function and caller."""
+        found: Draws = {}
+        path = self.folder / "draws.jsonl"
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    draw = json.loads(line)
+                except ValueError:
+                    break
+                found.setdefault(draw["key"], []).append(draw)
+        return found
+
+    @cached_property
     def rows(self) -> list[list[int]]:
         """Checksums of the rows the model trained on, per optimizer step."""
         found: dict[int, list[int]] = {}

@@ -10,7 +10,6 @@ from typing import Any
 
 from scaffold.verify.trace import Loader, Pass, Trace
 
-Draws = dict[str, list[dict[str, Any]]]
 _GAP = object()
 
 
@@ -38,20 +37,6 @@ def union(loaders: Sequence[Loader]) -> list[Pass]:
     return passes
 
 
-def draws(trace: Trace) -> Draws:
-    """The draws a process took from the global generators, by function and caller."""
-    found: Draws = {}
-    path = trace.folder / "draws.jsonl"
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                draw = json.loads(line)
-            except ValueError:
-                break
-            found.setdefault(draw["key"], []).append(draw)
-    return found
-
-
 def batch_sizes(trace: Trace) -> set[int]:
     """The numbers of rows of the batches that the model trained on."""
     rows = {len(event["crc"]) for event in trace.of("rows")}
@@ -71,7 +56,7 @@ def is_batch(shape: Sequence[int], original: Sequence[int] | None, sizes: set[in
 
 def joined_draws(original: Trace, ranks: Sequence[Trace]) -> dict[str, list[dict[str, Any] | None]]:
     """For each draw of the original the values that stand for all ranks, ``None`` where they do not fit."""
-    ours, theirs = draws(original), [draws(rank) for rank in ranks]
+    ours, theirs = original.draws, [rank.draws for rank in ranks]
     sizes = batch_sizes(ranks[0])
     joined: dict[str, list[dict[str, Any] | None]] = {}
     for key, listed in theirs[0].items():
@@ -124,7 +109,7 @@ def matched(original: Trace, ranks: Sequence[Trace]) -> str:
     for step, (a, b) in enumerate(zip(original.rows, rows, strict=False)):
         if sorted(a) != b and a and b:
             return f"the model's inputs differ from step {step} on"
-    known = draws(original)
+    known = original.draws
     for key, listed in joined_draws(original, ranks).items():
         for joined, draw in zip(listed, known.get(key, []), strict=False):
             if joined is not None and joined["values"] != draw["values"]:

@@ -9,7 +9,7 @@ from itertools import chain
 from scaffold.verify.case import Case, fails, holds, judged, unknown
 from scaffold.verify.result import Check
 from scaffold.verify.trace import Loader, Pass, Trace
-from scaffold.verify.union import batch_sizes, draws, is_batch, pairs, union
+from scaffold.verify.union import batch_sizes, is_batch, pairs, union
 
 DISJOINT = ("data.disjoint", "the ranks train on different samples")
 COMPLETE = ("data.complete", "together they train on what the original trains on")
@@ -158,7 +158,7 @@ def _rows(original: Trace, ranks: Sequence[Trace]) -> Check:
 
 
 def _drawn(case: Case) -> Check:
-    ours, theirs = draws(case.original), [draws(rank) for rank in case.ranks]
+    ours, theirs = case.original.draws, [rank.draws for rank in case.ranks]
     sizes, world = batch_sizes(case.ranks[0]), len(case.ranks)
     faults, seen = [], 0
     for key, listed in theirs[0].items():

@@ -27,9 +27,12 @@ RELATIVE = 2e-3
 def lines(text: str) -> list[str]:
     """Printed lines without time stamps, blank lines, warnings and progress bars."""
     kept = []
+    warned = False
     for line in text.replace("\r", "\n").splitlines():
+        quoted = warned and line.startswith("  ")
+        warned = "Warning: " in line
         line = STAMP.sub("<time>", line).strip()
-        if line and not NOISE.search(line):
+        if line and not quoted and not NOISE.search(line):
             kept.append(line)
     return kept
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 import torch.distributed.nn.functional as differentiable
+import torch.nn.functional as F
 
 from scaffold.verify.recorder import Recorder
 

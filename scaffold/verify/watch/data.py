@@ -148,6 +148,8 @@ class _Loaders:
             loader.batch_sampler.batch_size = share
             if loader.batch_size is not None:
                 loader.__dict__["batch_size"] = share
+        if self.recorder.plan.cuda_on_cpu:
+            loader.__dict__["pin_memory"] = False
         loader.__dict__.update(scaffold_order=order, scaffold_passes=0)
         innermost, _ = base_indices(loader.dataset, [])
         self.recorder.write(

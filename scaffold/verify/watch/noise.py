@@ -32,7 +32,8 @@ DRAWS = (
     "bernoulli",
     "multinomial",
 )
-LOGGED = 1 << 22  # elements per run kept for a replay
+LOGGED = 1 << 21  # elements per run kept for a replay
+SINGLE = 1 << 16  # elements from which a draw is taken for data, and not kept
 
 
 def _rng_crc() -> int:
@@ -184,8 +185,8 @@ class _Draws:
             values = torch.as_tensor(result)
         except (TypeError, ValueError, RuntimeError):
             return result
-        self.left -= values.numel()
-        if self.left > 0:
+        if values.numel() <= SINGLE and self.left > 0:
+            self.left -= values.numel()
             line = {
                 "key": key,
                 "number": number,
