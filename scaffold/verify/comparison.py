@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from scaffold.errors import ScaffoldError
@@ -16,68 +16,132 @@ from scaffold.verify.checks import all_checks, data, ending
 from scaffold.verify.checks.training import gradient_differences
 from scaffold.verify.launch import Outcome, run
 from scaffold.verify.plan import Plan, TrainLoader
-from scaffold.verify.result import Check, Curves, Report, Run
+from scaffold.verify.result import Curves, Report, Run
 from scaffold.verify.trace import Trace, read
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to compare. ``timeout`` in seconds: what the converted run may take beyond the original's time."""
+class Comparison:
+    """An original, run once, against any number of conversions. A context manager: holds a temporary folder.
 
-    nproc: int = 2
-    original_args: tuple[str, ...] = ()
-    converted_args: tuple[str, ...] | None = None
-    steps: int | None = None
-    timeout: float = 120.0
-    match_batch: bool = True
-    root: Path | None = None
-    writable: tuple[Path, ...] = ()
+    The arguments are those of ``compare``.
+    """
 
+    def __init__(
+        self,
+        original: Path,
+        *,
+        nproc: int = 2,
+        original_args: Sequence[str] = (),
+        steps: int | None = None,
+        timeout: float = 120.0,
+        root: Path | None = None,
+        writable: Sequence[Path] = (),
+    ) -> None:
+        if nproc < 2:
+            raise ScaffoldError(f"--nproc {nproc}: at least two processes are needed to compare")
+        self.path, self.nproc, self.steps, self.timeout = original, nproc, steps, timeout
+        self.original_args = tuple(original_args)
+        self.writable = tuple(str(path.resolve()) for path in writable)
+        self.original = project.locate(original, root)
+        self.cuda_on_cpu = not _gpus(nproc)
+        self.folder = Path()
+        self._counts: dict[str, int] = {}
 
-class _Runs:
-    """The runs of one comparison, in one temporary folder."""
+    def __enter__(self) -> Comparison:
+        self.folder = Path(tempfile.mkdtemp(prefix="scaffold-verify-"))
+        return self
 
-    def __init__(self, original: Path, converted: Path, settings: Settings, folder: Path) -> None:
-        self.settings, self.folder = settings, folder
-        self.original = project.locate(original, settings.root)
-        self.converted = project.locate_converted(converted, self.original)
-        self.cuda_on_cpu = not _gpus(settings.nproc)
+    def __exit__(self, *error: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _plan(self, name: str, converted: bool) -> Plan:
-        source = self.converted if converted else self.original
-        script = project.copy(self.original, source, self.folder / name / "project")
+    def _plan(self, name: str, script: project.Script, converted: bool) -> Plan:
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        folder = self.folder / (name if number == 1 else f"{name}-{number}")
+        copied = project.copy(self.original, script, folder / "project")
         return Plan(
-            script=str(script.path),
-            root=str(script.root),
-            out=str(self.folder / name / "records"),
+            script=str(copied.path),
+            root=str(copied.root),
+            out=str(folder / "records"),
             converted=converted,
-            world=self.settings.nproc,
+            world=self.nproc,
             cuda_on_cpu=self.cuda_on_cpu,
-            steps=self.settings.steps,
-            writable=tuple(str(path.resolve()) for path in self.settings.writable),
+            steps=self.steps,
+            writable=self.writable,
         )
 
-    def run_original(self, name: str = "original", replay: Path | None = None) -> tuple[Trace, Outcome]:
-        plan = replace(self._plan(name, False), replay=str(replay) if replay else None)
-        outcome = run(plan, self.settings.original_args, 5 * self.settings.timeout)
-        return read(Path(plan.out), 0), outcome
+    def _run_original(
+        self, name: str = "original", replay: Path | None = None
+    ) -> tuple[Trace, Outcome, Path]:
+        plan = replace(self._plan(name, self.original, False), replay=str(replay) if replay else None)
+        outcome = run(plan, self.original_args, 5 * self.timeout)
+        return read(Path(plan.out), 0), outcome, Path(plan.root)
 
-    def run_converted(self, original: Trace, seconds: float) -> tuple[list[Trace], Outcome]:
-        share = tuple(
-            TrainLoader(order, loader.facts["samples"], loader.facts["batch"])
-            for order, loader in original.train_loaders.items()
-            if loader.facts["batch"]
+    @cached_property
+    def single(self) -> tuple[Trace, Outcome, Path]:
+        """The original's own run, done when it is first asked for."""
+        return self._run_original()
+
+    def against(
+        self, converted: Path, converted_args: Sequence[str] | None = None, match_batch: bool = True
+    ) -> Report:
+        """Run a conversion and compare it. The arguments are those of ``compare``."""
+        script = project.locate_converted(converted, self.original)
+        single, outcome_single, root = self.single
+        first = ending.original(single, outcome_single.codes[0], outcome_single.stopped)
+        done = [_run("original", outcome_single, [single])]
+        if first.verdict == "fails":
+            notes = _notes(self.cuda_on_cpu, single, [])
+            return Report(str(self.path), str(converted), self.nproc, (first,), notes, tuple(done))
+        share = _shares(single) if match_batch and converted_args is None else ()
+        plan = replace(self._plan("converted", script, True), share=share)
+        arguments = self.original_args if converted_args is None else tuple(converted_args)
+        outcome = run(plan, arguments, outcome_single.seconds + self.timeout)
+        ranks = [read(Path(plan.out), rank) for rank in range(self.nproc)]
+        done.append(_run("converted", outcome, ranks))
+        unmatched = union.matched(single, ranks)
+        case = Case(
+            single, outcome_single, ranks, outcome, single, unmatched, root, Path(plan.root), self.steps
         )
-        matched = self.settings.match_batch and self.settings.converted_args is None
-        plan = replace(self._plan("converted", True), share=share if matched else ())
-        given = self.settings.converted_args
-        arguments = self.settings.original_args if given is None else given
-        outcome = run(plan, arguments, seconds + self.settings.timeout)
-        return [read(Path(plan.out), rank) for rank in range(self.settings.nproc)], outcome
+        if unmatched:
+            case, replayed = self._replayed(case)
+            done += replayed
+        checks = (first, *all_checks(case))
+        notes = _notes(self.cuda_on_cpu, single, ranks)
+        return Report(
+            str(self.path),
+            str(converted),
+            self.nproc,
+            checks,
+            notes,
+            tuple(done),
+            _curves(case),
+            outcome.stacks,
+        )
 
-    def root(self, name: str) -> Path:
-        """The copy of the project that a run used."""
-        return self.folder / name / "project"
+    def _replayed(self, case: Case) -> tuple[Case, list[Run]]:
+        """The case with the original run again on the ranks' batches, where the checks of the data hold."""
+        if case.crashed or case.outcome.hang:
+            return replace(case, unmatched="the converted run did not come to its end"), []
+        faults = [check for check in data.samples(case) if check.verdict == "fails"]
+        if faults:
+            return replace(case, unmatched=f"{faults[0].id} fails, so the runs trained on different data"), []
+        path = self.folder / "replay.json"
+        union.write_replay(case.original, case.ranks, path)
+        trace, outcome, _ = self._run_original("replay", path)
+        told = [_run("original on the ranks' batches", outcome, [trace])]
+        if outcome.codes[0] != 0:
+            return replace(
+                case, unmatched=f"{case.unmatched}; the original fails on the ranks' batches"
+            ), told
+        return replace(case, reference=trace, unmatched=union.matched(trace, case.ranks)), told
+
+
+def _shares(single: Trace) -> tuple[TrainLoader, ...]:
+    return tuple(
+        TrainLoader(order, loader.facts["samples"], loader.facts["batch"])
+        for order, loader in single.train_loaders.items()
+        if loader.facts["batch"]
+    )
 
 
 def _gpus(wanted: int) -> bool:
@@ -104,67 +168,26 @@ def compare(
 
     Both run in temporary copies of their project. ``converted_args`` (default: the original's) implies that
     the user matches the global batch; else each rank's training loaders take their share of the original's
-    batch. ``steps`` ends both runs after so many optimizer steps; ``timeout`` is in seconds, for the converted
-    run beyond the original's time. ``root`` is the folder the original runs in, ``writable`` are folders outside
-    it that the scripts may write to, ``keep`` receives the records.
+    batch. ``steps`` ends both runs after so many optimizer steps; ``timeout`` is in seconds, for the
+    converted run beyond the original's time. ``root`` is the folder the original runs in, ``writable`` are
+    folders outside it that the scripts may write to, ``keep`` receives the records.
 
     Raises ``ScaffoldError`` for files that do not exist; never for what the scripts do.
     """
-    if nproc < 2:
-        raise ScaffoldError(f"--nproc {nproc}: at least two processes are needed to compare")
-    own = None if converted_args is None else tuple(converted_args)
-    settings = Settings(nproc, tuple(original_args), own, steps, timeout, match_batch, root, tuple(writable))
-    with _workspace(keep) as folder:
-        return _compare(_Runs(original, converted, settings, folder), original, converted)
-
-
-@contextmanager
-def _workspace(keep: Path | None) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="scaffold-verify-"))
-    try:
-        yield folder
+    comparison = Comparison(
+        original,
+        nproc=nproc,
+        original_args=original_args,
+        steps=steps,
+        timeout=timeout,
+        root=root,
+        writable=writable,
+    )
+    with comparison:
+        report = comparison.against(converted, converted_args, match_batch)
         if keep is not None:
-            shutil.copytree(folder, keep, symlinks=True, dirs_exist_ok=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _compare(runs: _Runs, original: Path, converted: Path) -> Report:
-    settings = runs.settings
-    single, outcome_single = runs.run_original()
-    first = ending.original(single, outcome_single.codes[0], outcome_single.stopped)
-    done = [_run("original", outcome_single, [single])]
-    if first.verdict == "fails":
-        return Report(
-            str(original), str(converted), settings.nproc, (first,), _notes(runs, single, []), tuple(done)
-        )
-    ranks, outcome = runs.run_converted(single, outcome_single.seconds)
-    done.append(_run("converted", outcome, ranks))
-    reference, unmatched = single, union.matched(single, ranks)
-    case = Case(single, outcome_single, ranks, outcome, reference, unmatched, runs.root("original"),
-                runs.root("converted"), settings.steps)  # fmt: skip
-    if unmatched:
-        case, replayed = _replayed(runs, case)
-        done += replayed
-    checks = (first, *all_checks(case))
-    return Report(str(original), str(converted), settings.nproc, checks, _notes(runs, single, ranks), tuple(done),
-                  _curves(case))  # fmt: skip
-
-
-def _replayed(runs: _Runs, case: Case) -> tuple[Case, list[Run]]:
-    """The case with the original run again on the ranks' batches, where these are a fair share of the data."""
-    if case.crashed or case.outcome.hang:
-        return replace(case, unmatched="the converted run did not come to its end"), []
-    faults = [check for check in data.samples(case) if check.verdict == "fails"]
-    if faults:
-        return replace(case, unmatched=f"{faults[0].id} fails, so the runs trained on different data"), []
-    path = runs.folder / "replay.json"
-    union.write_replay(case.original, case.ranks, path)
-    trace, outcome = runs.run_original("replay", path)
-    told = [_run("original on the ranks' batches", outcome, [trace])]
-    if outcome.codes[0] != 0:
-        return replace(case, unmatched=f"{case.unmatched}; the original fails on the ranks' batches"), told
-    return replace(case, reference=trace, unmatched=union.matched(trace, case.ranks)), told
+            shutil.copytree(comparison.folder, keep, symlinks=True, dirs_exist_ok=True)
+    return report
 
 
 def _run(name: str, outcome: Outcome, traces: Sequence[Trace]) -> Run:
@@ -185,9 +208,9 @@ NOTES = {
 }
 
 
-def _notes(runs: _Runs, single: Trace, ranks: Sequence[Trace]) -> tuple[str, ...]:
+def _notes(cuda_on_cpu: bool, single: Trace, ranks: Sequence[Trace]) -> tuple[str, ...]:
     notes = []
-    if runs.cuda_on_cpu:
+    if cuda_on_cpu:
         notes.append("fewer GPUs than processes: CUDA code ran on the CPU, with Gloo, in 32-bit precision")
     shares = [e for rank in ranks[:1] for e in rank.of("loader") if e["share"] is not None]
     notes += [
@@ -199,6 +222,3 @@ def _notes(runs: _Runs, single: Trace, ranks: Sequence[Trace]) -> tuple[str, ...
     refused = {e["path"] for trace in (single, *ranks) for e in trace.of("refused")}
     notes += [f"writing to {path} was refused: it is outside the project" for path in sorted(refused)]
     return tuple(notes)
-
-
-__all__ = ["Check", "Report", "compare"]

@@ -90,7 +90,7 @@ def _environment(plan: Plan, rank: int, port: int) -> dict[str, str]:
             WORLD_SIZE=str(plan.world), LOCAL_WORLD_SIZE=str(plan.world), ROLE_WORLD_SIZE=str(plan.world),
             GROUP_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
             TORCHELASTIC_RUN_ID="scaffold-verify", TORCHELASTIC_RESTART_COUNT="0",
-            TORCHELASTIC_MAX_RESTARTS="0", TORCHELASTIC_USE_AGENT_STORE="True", TORCH_NCCL_ASYNC_ERROR_HANDLING="1",
+            TORCHELASTIC_MAX_RESTARTS="0", TORCHELASTIC_USE_AGENT_STORE="True",
         )  # fmt: skip
     return env
 

@@ -37,7 +37,7 @@ class Script:
 
 
 def locate(script: Path, root: Path | None = None) -> Script:
-    """The script with its root: the given one, the working folder if that holds the script, or its own folder.
+    """The script with its root: the given one, or the working folder if that holds it, or its own.
 
     Raises ``ScaffoldError`` where there is no such file, or it is outside the root.
     """

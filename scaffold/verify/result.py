@@ -40,7 +40,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a comparison found. ``notes`` say what was arranged so that the runs can be compared."""
+    """Everything a comparison found. ``notes`` say what was arranged so that the runs can be compared.
+
+    ``stacks`` are the Python stacks of the ranks of a run that had to be stopped.
+    """
 
     original: str
     converted: str
@@ -49,6 +52,7 @@ class Report:
     notes: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
     curves: Curves = field(default_factory=Curves)
+    stacks: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -12,8 +12,8 @@ from scaffold.verify.result import Check
 
 NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)(?![A-Za-z_]\w)")
 TIMED = re.compile(
-    r"\b(s|sec|secs|seconds?|ms|min|minutes?|it/s|/s|per sec\w*|time|elapsed|took|throughput|speed|eta|mem\w*|"
-    r"mfu|[GM]i?B|tok/s|samples/s|img/s|date|duration)\b|\d\s?(s|ms)\b|/s\b",
+    r"\b(s|sec|secs|seconds?|ms|min|minutes?|it/s|/s|per sec\w*|time|elapsed|took|throughput|speed|"
+    r"eta|mem\w*|mfu|[GM]i?B|tok/s|samples/s|img/s|date|duration)\b|\d\s?(s|ms)\b|/s\b",
     re.IGNORECASE,
 )
 STAMP = re.compile(

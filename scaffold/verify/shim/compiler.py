@@ -1,7 +1,7 @@
 """``torch.compile`` left out: it changes no result and costs minutes on a CPU.
 
-Optimizers and DDP import torch's compiler for calls that do nothing outside it (two seconds a process). A stand-in
-answers these calls, and gives way to the real package as soon as anything else is asked of it.
+Optimizers and DDP import torch's compiler for calls that do nothing outside it (two seconds a process). A
+stand-in answers these calls, and gives way to the real package as soon as anything else is asked of it.
 """
 
 from __future__ import annotations

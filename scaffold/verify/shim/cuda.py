@@ -1,4 +1,4 @@
-"""Run code written for CUDA on the CPU: devices are mapped, ``torch.cuda`` answers as on a machine with N GPUs.
+"""Run code written for CUDA on the CPU: devices are mapped, ``torch.cuda`` answers as if it had N GPUs.
 
 The scripts are not edited. Mixed precision is off, so that the runs can be compared to float tolerance.
 """

@@ -1,7 +1,7 @@
 """Loaders: what each draws, the rank's share of a batch, and the order the original must take.
 
-In the original, a shuffled loader draws as ``torch.utils.data.DistributedSampler`` does (seed 0 plus the number
-of the pass, padded to a multiple of the ranks), so that its k-th batch is the union of the ranks' k-th batches.
+In the original, a shuffled loader draws as ``torch.utils.data.DistributedSampler`` does (seed 0 plus the
+number of the pass, padded to a multiple of the ranks): its k-th batch is the ranks' k-th batches together.
 A replay gives it the very batches that the ranks took.
 """
 

@@ -18,7 +18,7 @@ class Stopped(BaseException):
 
 
 class _Watch:
-    """The state of this process. One instance: hooks that are pickled with a model must be plain functions."""
+    """The state of this process. One instance: hooks pickled with a model must be plain functions."""
 
     recorder: Recorder
     optimizers: list[torch.optim.Optimizer]

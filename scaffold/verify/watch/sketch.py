@@ -1,7 +1,7 @@
 """Small fingerprints of large tensors, by which two processes can be compared without moving the tensors.
 
 A sketch holds the norm, a checksum and four random projections. For a difference ``d`` of two flat tensors
-each projection differs by a draw of N(0, |d|), so their root mean square estimates |d| (Johnson-Lindenstrauss).
+each projection differs by a draw of N(0, |d|), so their root mean square estimates |d|.
 """
 
 from __future__ import annotations
