@@ -42,6 +42,9 @@ class LazyGroup(click.Group):
         except ScaffoldError as error:
             click.echo(f"scaffold: {error}", err=True)
             sys.exit(error.exit_code)
+        except RecursionError:
+            click.echo("scaffold: the script is nested too deeply to be followed; split it up", err=True)
+            sys.exit(ScaffoldError.exit_code)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

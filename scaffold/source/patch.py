@@ -1,107 +1,156 @@
-"""Showing and writing the result: unified diffs, atomic files, the git guard."""
+"""The change of a file as a patch that ``git apply`` takes, each hunk with the rules that made it."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from scaffold.errors import ScaffoldError
 from scaffold.source.rewrite import Rewritten
 
-_HEAVY = shutil.ignore_patterns("__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache")
+_CONTEXT = 3
 
 
-def unified_diff(result: Rewritten, relative: str, context: int = 3) -> str:
-    """Return the change as a patch that ``git apply`` takes (empty when nothing changed)."""
-    if result.text == result.source.text:
-        return ""
-    old, new = (_keep_newlines(t) for t in (result.source.text, result.text))
-    lines = difflib.unified_diff(old, new, f"a/{relative}", f"b/{relative}", n=context)
-    return "".join(x if x.endswith("\n") else x + "\n\\ No newline at end of file\n" for x in lines)
+@dataclass(frozen=True)
+class Hunk:
+    """One hunk: ``line`` is its first changed line in the original, ``text`` its header and lines."""
+
+    line: int
+    text: str
+    rules: tuple[str, ...]
 
 
-def _keep_newlines(text: str) -> list[str]:
-    parts = text.split("\n")
+@dataclass
+class _Change:
+    """Lines ``start:end`` of the original become ``new``."""
+
+    start: int
+    end: int
+    new: list[str]
+    rules: list[str]
+
+
+def unified_diff(result: Rewritten, relative: str) -> str:
+    """The whole change of one file (empty when nothing changed)."""
+    body = "".join(hunk.text for hunk in hunks(result))
+    return f"--- {_name(f'a/{relative}')}\n+++ {_name(f'b/{relative}')}\n{body}" if body else ""
+
+
+def patch(results: Iterable[tuple[Rewritten, str]]) -> bytes:
+    """One patch over several files, each in its own encoding."""
+    return b"".join(unified_diff(result, name).encode(result.source.encoding) for result, name in results)
+
+
+def hunks(result: Rewritten) -> list[Hunk]:
+    """The hunks of one file, in order."""
+    bom = result.source.bom
+    data = bom + result.source.data
+    changes = [c for region in _regions(result, data, len(bom)) for c in _refined(data, region)]
+    lines = _split(data)
+    groups: list[list[_Change]] = []
+    for change in changes:
+        if groups and change.start - groups[-1][-1].end <= 2 * _CONTEXT:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    found, shift = [], 0
+    for group in groups:
+        found.append(_hunk(lines, group, shift))
+        shift += sum(len(c.new) - (c.end - c.start) for c in group)
+    return found
+
+
+def _regions(result: Rewritten, data: bytes, offset: int) -> list[tuple[int, int, bytes, list[str]]]:
+    """Byte ranges of whole lines with what they become; ranges that touch are one."""
+    spans: list[list[int]] = []
+    texts: list[list[tuple[int, int, bytes]]] = []
+    rules: list[list[str]] = []
+    for edit in result.edits:
+        start, end, text = edit.start + offset, edit.end + offset, edit.text.encode()
+        first, last = _covered(data, start, end, text)
+        if spans and first <= spans[-1][1]:
+            spans[-1][1] = max(last, spans[-1][1])
+        else:
+            spans.append([first, last])
+            texts.append([])
+            rules.append([])
+        texts[-1].append((start, end, text))
+        if edit.rule not in rules[-1]:
+            rules[-1].append(edit.rule)
+    found = []
+    for (first, last), pieces, names in zip(spans, texts, rules, strict=True):
+        new, at = [], first
+        for start, end, text in pieces:
+            new += [data[at:start], text]
+            at = end
+        found.append((first, last, b"".join([*new, data[at:last]]), names))
+    return found
+
+
+def _line_start(data: bytes, offset: int) -> int:
+    return data.rfind(b"\n", 0, offset) + 1
+
+
+def _covered(data: bytes, start: int, end: int, text: bytes) -> tuple[int, int]:
+    """The lines that a replacement may change; whole lines that are inserted change no other."""
+    first = _line_start(data, start)
+    if first == start and _line_start(data, end) == end and (not text or text.endswith(b"\n")):
+        return start, end
+    return first, _line_end(data, end)
+
+
+def _line_end(data: bytes, offset: int) -> int:
+    at = data.find(b"\n", offset)
+    return len(data) if at < 0 else at + 1
+
+
+def _refined(data: bytes, region: tuple[int, int, bytes, list[str]]) -> list[_Change]:
+    """The lines of a region that really differ."""
+    first, last, text, rules = region
+    old, new = _split(data[first:last]), _split(text)
+    base = data.count(b"\n", 0, first)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [
+        _Change(base + i, base + j, new[k:m], rules)
+        for tag, i, j, k, m in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _hunk(lines: list[str], group: list[_Change], shift: int) -> Hunk:
+    first = max(group[0].start - _CONTEXT, 0)
+    last = min(group[-1].end + _CONTEXT, len(lines))
+    body, at, added = [], first, 0
+    for change in group:
+        body += [" " + x for x in lines[at : change.start]]
+        body += ["-" + x for x in lines[change.start : change.end]]
+        body += ["+" + x for x in change.new]
+        at = change.end
+        added += len(change.new) - (change.end - change.start)
+    body += [" " + x for x in lines[at:last]]
+    old, new = last - first, last - first + added
+    header = f"@@ -{_range(first, old)} +{_range(first + shift, new)} @@\n"
+    text = header + "".join(x if x.endswith("\n") else x + "\n\\ No newline at end of file\n" for x in body)
+    return Hunk(group[0].start + 1, text, tuple(sorted({r for c in group for r in c.rules})))
+
+
+def _range(start: int, count: int) -> str:
+    if count == 1:
+        return str(start + 1)
+    return f"{start + 1 if count else start},{count}"
+
+
+def _split(data: bytes) -> list[str]:
+    parts = data.decode("utf-8").split("\n")
     return [p + "\n" for p in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` in one step: a temporary file beside it, flushed, then renamed over it.
-
-    Raises:
-        ScaffoldError: the folder cannot be written.
-    """
-    target = path.resolve()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if target.exists():
-                shutil.copymode(target, name)
-            else:
-                Path(name).chmod(0o644)
-            Path(name).replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise ScaffoldError(f"{path}: cannot be written ({error.strerror}); choose another folder with -o") from None
-
-
-def check_clean(paths: list[Path]) -> None:
-    """Refuse to overwrite files whose content git could not bring back.
-
-    Raises:
-        ScaffoldError: a file is outside git, untracked, or has uncommitted changes.
-    """
-    for path in paths:
-        answer = _git(path.parent, "status", "--porcelain", "--ignored", "--", path.name)
-        tracked = _git(path.parent, "ls-files", "--", path.name)
-        if answer is None or not tracked or answer.strip():
-            reason = "is not in git" if not tracked else "has uncommitted changes"
-            raise ScaffoldError(
-                f"{path}: {reason}, so overwriting it could lose work; commit it, or write elsewhere with -o DIR "
-                "(or overwrite with --allow-dirty, or look first with --diff)"
-            )
-
-
-def _git(folder: Path, *args: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder or "."), *args], capture_output=True, text=True, timeout=30, check=False
+def _name(path: str) -> str:
+    """A path as git writes it in a patch: quoted where it must be, ended by a tab where it holds a space."""
+    if any(c in '"\\' or ord(c) < 32 or ord(c) > 126 for c in path):
+        quoted = "".join(
+            f"\\{chr(b)}" if chr(b) in '"\\' else chr(b) if 32 <= b < 127 else f"\\{b:03o}"
+            for b in path.encode()
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
-def copy_project(root: Path, out: Path) -> None:
-    """Copy the Python project at ``root`` to ``out`` (code and small files, no caches or environments).
-
-    Raises:
-        ScaffoldError: ``out`` lies where copying would overwrite the project itself.
-    """
-    if out.resolve() == root.resolve():
-        raise ScaffoldError(f"{out}: is the project itself; choose another folder for -o")
-    nested = out.resolve().is_relative_to(root.resolve())
-
-    def ignore(folder: str, names: list[str]) -> set[str]:
-        skip = set(_HEAVY(folder, names))
-        if nested:
-            skip.update(n for n in names if (Path(folder) / n).resolve() == out.resolve())
-        return skip | {n for n in names if (Path(folder) / n).stat(follow_symlinks=False).st_size > 20_000_000}
-
-    try:
-        shutil.copytree(root, out, ignore=ignore, dirs_exist_ok=True, symlinks=True)
-    except (OSError, shutil.Error) as error:
-        raise ScaffoldError(f"{out}: cannot be written ({error}); choose another folder with -o") from None
+        return f'"{quoted}"'
+    return path + "\t" if " " in path else path

@@ -1,0 +1,222 @@
+"""The steps of ``scaffold convert``: convert, check, prove, write, tell."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scaffold.convert import Conversion, convert
+from scaffold.errors import Refused, ScaffoldError
+from scaffold.plan import Options
+from scaffold.report import text
+from scaffold.report.summary import Summary, summarise
+from scaffold.rules import all_rules
+from scaffold.source.mark import mark
+from scaffold.source.patch import patch
+from scaffold.source.project import Project
+from scaffold.source.rewrite import Rewritten
+from scaffold.source.write import check_clean, copy_project, write_all
+
+_OWN_WORK = re.compile(r'"RANK" not in os\.environ:\s*raise SystemExit\("launch with: torchrun ')
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of ``scaffold convert``."""
+
+    script: Path
+    arguments: tuple[str, ...]
+    strategy: str
+    batch: str
+    scale_lr: str
+    sync_batchnorm: bool
+    evaluation: str
+    backend: str | None
+    partial: bool
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    diff: bool
+    output: Path | None
+    allow_dirty: bool
+    verify: bool
+    report: Path | None
+    as_json: bool
+    quiet: bool
+    verbose: bool
+
+    def options(self) -> Options:
+        """The choices that decide what is rewritten."""
+        _check_rules((*self.select, *self.ignore))
+        return Options(
+            self.strategy, self.batch, self.scale_lr, self.sync_batchnorm, self.evaluation, self.backend,
+            self.partial, self.select, self.ignore,
+        )  # fmt: skip
+
+
+def run(request: Request) -> int:
+    """Carry out a request; return the exit status."""
+    _check_places(request)
+    try:
+        conversion = convert(request.script, request.options())
+    except Refused:
+        if not _own_work(request.script):
+            raise
+        return _nothing(request, "is converted already: nothing to change")
+    target = request.output / request.script.name if request.output else request.script
+    if conversion.errors and not request.partial:
+        return _blocked(request, summarise(conversion, request.script, target))
+    conversion = _marked(conversion)
+    if not conversion.changed:
+        return _nothing(request, "needs no change under the chosen rules")
+    found = summarise(conversion, request.script, target, request.arguments)
+    if not (request.diff or request.output or request.allow_dirty):
+        check_clean([f.source.path for f in conversion.changed])
+    proof = _prove(request, conversion) if request.verify else None
+    if proof is not None and not proof["ok"]:
+        headline = f"{request.script}: not converted, the result does not train the same"
+        _tell(request, found, _Outcome("fails verification", headline, (), proof))
+        return 1
+    headline = _write(request, conversion)
+    if request.report:
+        from scaffold.report.markdown import markdown
+
+        write_all({request.report: markdown(found).encode()})
+    _tell(request, found, _Outcome("converted", headline, tuple(conversion.changed), proof))
+    return 0
+
+
+def _check_rules(ids: tuple[str, ...]) -> None:
+    known = [rule.id for rule in all_rules()]
+    for given in ids:
+        if not any(rule.startswith(given) for rule in known):
+            near = difflib.get_close_matches(given, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ScaffoldError(f"{given}: no such rule{hint} (`scaffold explain` lists them)")
+
+
+def _check_places(request: Request) -> None:
+    if request.diff and request.output:
+        raise ScaffoldError("--diff writes nothing, so it does not go with -o; choose one")
+    if request.output and request.output.exists():
+        if not request.output.is_dir():
+            raise ScaffoldError(f"{request.output}: is a file; give -o a folder")
+        if any(request.output.iterdir()) and not request.allow_dirty:
+            raise ScaffoldError(
+                f"{request.output}: is not empty; choose a new folder, or overwrite with --allow-dirty"
+            )
+    if request.report and request.report.suffix == ".py":
+        raise ScaffoldError(f"{request.report}: is a Python file; give --report a Markdown file")
+
+
+def _own_work(script: Path) -> bool:
+    return any(_OWN_WORK.search(source.text) for source in Project(script).sources)
+
+
+def _marked(conversion: Conversion) -> Conversion:
+    """The conversion with a comment above each place that is left to the user."""
+    files = []
+    for file in conversion.files:
+        notes = [
+            (d.rule, d.line, f"{d.why}; {d.do}") for d in conversion.errors if d.path == file.source.name
+        ]
+        files.append(mark(file, notes) if notes else file)
+    return replace(conversion, files=tuple(files))
+
+
+def _write(request: Request, conversion: Conversion) -> str:
+    """Write the result where it was asked for; say so."""
+    files, root = conversion.changed, conversion.plan.facts.project.root
+    changed = f"{len(files)} file{'s' * (len(files) != 1)}"
+    strategy = request.strategy.upper()
+    if request.diff:
+        return f"{request.script}: patch of {changed} for {strategy}"
+    if request.output:
+        large = copy_project(root, request.output)
+        write_all(_contents(conversion, request.output))
+        left = f" (left out as too large: {', '.join(p.name for p in large)})" if large else ""
+        return f"{request.script}: {changed} converted for {strategy}, in {request.output}{left}"
+    write_all({f.source.path: f.encoded() for f in files})
+    return f"{request.script}: {changed} converted for {strategy}, in place"
+
+
+def _contents(conversion: Conversion, folder: Path) -> dict[Path, bytes]:
+    root = conversion.plan.facts.project.root
+    return {folder / f.source.path.resolve().relative_to(root): f.encoded() for f in conversion.changed}
+
+
+def _prove(request: Request, conversion: Conversion) -> dict[str, Any]:
+    """Run the original and the conversion side by side in temporary folders."""
+    from scaffold.verify.comparison import compare
+
+    root = conversion.plan.facts.project.root
+    with tempfile.TemporaryDirectory(prefix="scaffold-convert-") as folder:
+        copy = Path(folder) / root.name
+        copy_project(root, copy)
+        write_all(_contents(conversion, copy))
+        report = compare(request.script, copy / request.script.name, original_args=request.arguments)
+    return report.as_dict()
+
+
+def _blocked(request: Request, found: Summary) -> int:
+    count = len(found.errors)
+    headline = (
+        f"{request.script}: not converted; {count} place{'s' * (count != 1)} could train wrong "
+        "(--partial converts the rest)"
+    )
+    if request.as_json:
+        _tell(request, found, _Outcome("blocked", headline))
+    else:
+        shown = found.errors if request.quiet else found.diagnostics
+        click.echo(f"{text.diagnostics(shown)}\n{headline}", err=True)
+    return 1
+
+
+def _nothing(request: Request, message: str) -> int:
+    if request.as_json:
+        data = {
+            "status": "unchanged",
+            "script": str(request.script),
+            "message": message,
+            "files": [],
+            "diff": "",
+        }
+        click.echo(json.dumps(data, indent=2))
+    elif not request.quiet:
+        click.echo(f"{request.script}: {message}", err=request.diff)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    status: str
+    headline: str
+    files: tuple[Rewritten, ...] = ()
+    proof: dict[str, Any] | None = None
+
+
+def _tell(request: Request, found: Summary, outcome: _Outcome) -> None:
+    diff = patch((f, f.source.name) for f in outcome.files)
+    if request.as_json:
+        written = [] if request.diff else [f.source.name for f in outcome.files]
+        data = {"status": outcome.status, "message": outcome.headline, **found.as_dict(), "written": written}
+        data |= {"diff": diff.decode("utf-8", errors="replace"), "options": asdict(request.options())}
+        click.echo(json.dumps(data | ({"verify": outcome.proof} if outcome.proof else {}), indent=2))
+        return
+    if request.diff:
+        click.echo(diff, nl=False)
+    if request.quiet:
+        if found.errors:
+            click.echo(text.diagnostics(found.errors), err=True)
+        return
+    if request.verbose:
+        click.echo(text.hunks(found) + "\n", err=request.diff)
+    click.echo(text.summary(found, outcome.headline), err=request.diff)
+    if outcome.proof is not None:
+        click.echo("\n" + text.proof(outcome.proof), err=request.diff)

@@ -1,0 +1,113 @@
+"""``scaffold convert``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scaffold.cli.common import arguments_option, quick_start
+from scaffold.errors import Refused, ScaffoldError
+
+
+def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(x.strip().upper() for text in given for x in text.split(",") if x.strip())
+
+
+@click.command(
+    name="convert",
+    epilog="Exit status: 0 converted, or nothing to do; 1 nothing written, because "
+    "something could not be converted safely; 2 bad input; 3 refused: the script must be left alone.",
+)
+@click.argument("script", type=click.Path(path_type=Path))
+@arguments_option
+@click.option(
+    "--strategy",
+    type=click.Choice(["ddp"]),
+    default="ddp",
+    show_default=True,
+    help="How to train on several GPUs.",
+)
+@click.option(
+    "--batch",
+    type=click.Choice(["per-gpu", "global"]),
+    default="per-gpu",
+    show_default=True,
+    help="Whether the script's batch size is that of each GPU or is divided among them.",
+)
+@click.option(
+    "--scale-lr",
+    type=click.Choice(["none", "linear", "sqrt"]),
+    default="none",
+    show_default=True,
+    help="Scale the learning rate with the number of GPUs.",
+)
+@click.option(
+    "--sync-batchnorm/--no-sync-batchnorm", default=False, help="Take BatchNorm's statistics over all GPUs."
+)
+@click.option(
+    "--eval",
+    "evaluation",
+    type=click.Choice(["shard", "replicate"]),
+    default="shard",
+    show_default=True,
+    help="Divide evaluation where the result stays exact, or run all of it on each GPU.",
+)
+@click.option(
+    "--backend", metavar="NAME", help="Process group backend (default: NCCL on GPUs, Gloo on CPUs)."
+)
+@click.option("--partial", is_flag=True, help="Convert what can be, and mark the rest with TODO comments.")
+@click.option(
+    "--select",
+    multiple=True,
+    callback=_ids,
+    metavar="SCxxx",
+    help="Apply these rules only (SC2 for a family).",
+)
+@click.option("--ignore", multiple=True, callback=_ids, metavar="SCxxx", help="Do not apply these rules.")
+@click.option("--diff", is_flag=True, help="Print a patch for `git apply`; write nothing.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the whole converted project to DIR.",
+)
+@click.option("--allow-dirty", is_flag=True, help="Overwrite files that git could not bring back.")
+@click.option(
+    "--verify", is_flag=True, help="First run both scripts on 2 processes; write only if they train the same."
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE.md",
+    help="Write a report with each hunk and its rule.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every hunk with its rules.")
+def command(as_json: bool, **given: Any) -> None:
+    """Rewrite the training script SCRIPT, and the local modules it imports, for several GPUs.
+
+    Files are changed in place if git could bring them back. ARGUMENTS (after --) are the
+    script's own, for --verify.
+
+    Example: scaffold convert train.py --diff
+    """
+    quick_start()
+    from scaffold.cli.conversion import Request, run
+
+    request = Request(as_json=as_json, **given)
+    if not as_json:
+        sys.exit(run(request))
+    try:
+        sys.exit(run(request))
+    except ScaffoldError as error:
+        status = "refused" if isinstance(error, Refused) else "error"
+        click.echo(
+            json.dumps({"status": status, "script": str(request.script), "message": str(error)}, indent=2)
+        )
+        sys.exit(error.exit_code)
