@@ -27,6 +27,13 @@ def check(facts: Facts) -> None:
             "is in an installed package, that package's own multi-GPU option is the way."
         )
     _environment(facts)
+    if not facts.train_data:
+        event = facts.backwards[0]
+        raise Refused(
+            f"{event.source.name}:{event.source.line(event.node)}: each step trains on all of the data at once, or on data from a source that is not "
+            "understood: no DataLoader, slice or draw leads to this loss, so there is nothing to divide among processes. Read the data in batches "
+            "(torch.utils.data.DataLoader) first, or run independent trainings, one on each GPU."
+        )
 
 
 def _distributed(source: Source) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shutil
 import tempfile
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +24,9 @@ from scaffold.source.patch import patch
 from scaffold.source.project import Project
 from scaffold.source.rewrite import Rewritten
 from scaffold.source.write import check_clean, copy_project, write_all
+
+if TYPE_CHECKING:
+    from scaffold.verify import Report
 
 _OWN_WORK = re.compile(r'"RANK" not in os\.environ:\s*raise SystemExit\("launch with: torchrun ')
 
@@ -79,7 +83,7 @@ def run(request: Request) -> int:
     if not (request.diff or request.output or request.allow_dirty):
         check_clean([f.source.path for f in conversion.changed])
     proof = _prove(request, conversion) if request.verify else None
-    if proof is not None and not proof["ok"]:
+    if proof is not None and not proof.ok:
         headline = f"{request.script}: not converted, the result does not train the same"
         _tell(request, found, _Outcome("fails verification", headline, (), proof))
         return 1
@@ -151,7 +155,7 @@ def _contents(conversion: Conversion, folder: Path) -> dict[Path, bytes]:
     return {folder / f.source.path.resolve().relative_to(root): f.encoded() for f in conversion.changed}
 
 
-def _prove(request: Request, conversion: Conversion) -> dict[str, Any]:
+def _prove(request: Request, conversion: Conversion) -> Report:
     """Run the original and the conversion side by side in temporary folders."""
     from scaffold.verify.comparison import compare
 
@@ -160,8 +164,12 @@ def _prove(request: Request, conversion: Conversion) -> dict[str, Any]:
         copy = Path(folder) / root.name
         copy_project(root, copy)
         write_all(_contents(conversion, copy))
-        report = compare(request.script, copy / request.script.name, original_args=request.arguments)
-    return report.as_dict()
+        return compare(
+            request.script,
+            copy / request.script.name,
+            original_args=request.arguments,
+            match_batch=request.batch == "per-gpu",
+        )
 
 
 def _blocked(request: Request, found: Summary) -> int:
@@ -198,7 +206,7 @@ class _Outcome:
     status: str
     headline: str
     files: tuple[Rewritten, ...] = ()
-    proof: dict[str, Any] | None = None
+    proof: Report | None = None
 
 
 def _tell(request: Request, found: Summary, outcome: _Outcome) -> None:
@@ -207,7 +215,9 @@ def _tell(request: Request, found: Summary, outcome: _Outcome) -> None:
         written = [] if request.diff else [f.source.name for f in outcome.files]
         data = {"status": outcome.status, "message": outcome.headline, **found.as_dict(), "written": written}
         data |= {"diff": diff.decode("utf-8", errors="replace"), "options": asdict(request.options())}
-        click.echo(json.dumps(data | ({"verify": outcome.proof} if outcome.proof else {}), indent=2))
+        click.echo(
+            json.dumps(data | ({"verify": outcome.proof.as_dict()} if outcome.proof else {}), indent=2)
+        )
         return
     if request.diff:
         click.echo(diff, nl=False)
@@ -219,4 +229,7 @@ def _tell(request: Request, found: Summary, outcome: _Outcome) -> None:
         click.echo(text.hunks(found) + "\n", err=request.diff)
     click.echo(text.summary(found, outcome.headline), err=request.diff)
     if outcome.proof is not None:
-        click.echo("\n" + text.proof(outcome.proof), err=request.diff)
+        from scaffold.verify.render import table
+
+        width = max(72, shutil.get_terminal_size().columns)
+        click.echo("\n" + table(outcome.proof, width), err=request.diff)

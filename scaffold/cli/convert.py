@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from scaffold.cli.common import arguments_option, quick_start
+from scaffold.cli.common import quick_start
 from scaffold.errors import Refused, ScaffoldError
 
 
@@ -23,7 +23,7 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
     "something could not be converted safely; 2 bad input; 3 refused: the script must be left alone.",
 )
 @click.argument("script", type=click.Path(path_type=Path))
-@arguments_option
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--strategy",
     type=click.Choice(["ddp"]),

@@ -28,7 +28,12 @@ def find_setup(facts: Facts) -> Setup | None:
     """Find the place for ``init_process_group``; None when the entry does nothing worth it."""
     entry = facts.project.entry
     events = [e for e in facts.trace.events if _matters(e)]
-    paths = [p for e in events if (p := _path(e, entry)) is not None]
+    found = [(e, p) for e in events if (p := _path(e, entry)) is not None]
+    flow = [p for _, p in found if isinstance(p[0][0].node, cst.Module)]
+    trained = {p[0][0].node for e in facts.backwards if (p := _path(e, entry)) is not None}
+    if not any(isinstance(n, cst.Module) for n in trained):
+        flow = [p for _, p in found if p[0][0].node in trained and p[0][0].node is found_root(trained)]
+    paths = flow
     if not paths:
         return None
     level = 0
@@ -78,13 +83,18 @@ def _path(event: Event, entry: Source) -> list[tuple[Frame, cst.CSTNode]] | None
     node: cst.CSTNode | None = event.node
     for frame in event.frame.stack():
         if node is None:
-            return None
+            if isinstance(out[-1][0].node, cst.Module):
+                return None
+            break
         out.append((frame, node))
         node = frame.call
     out.reverse()
-    if out[0][0].source is not entry or not isinstance(out[0][0].node, cst.Module):
-        return None
-    return out
+    return out if out[0][0].source is entry else None
+
+
+def found_root(roots: set[cst.CSTNode]) -> cst.CSTNode | None:
+    """The one function that a command-line library calls; None if there are several."""
+    return next(iter(roots)) if len(roots) == 1 else None
 
 
 _CUDA = ("torch.cuda.", "torch.accelerator.", "torch.backends.mps")

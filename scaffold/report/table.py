@@ -7,18 +7,25 @@ import textwrap
 from collections.abc import Sequence
 
 
-def table(lines: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Lines with aligned columns; the last column is wrapped to the terminal's width."""
+def table(lines: Sequence[Sequence[str]], wrap: bool = True) -> str:
+    """Lines with aligned columns; the last column is wrapped to the terminal's width, or cut."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]) - 1)]
-    offset = len(indent) + sum(w + 2 for w in widths)
+    offset = sum(w + 2 for w in widths)
     room = max(shutil.get_terminal_size((110, 24)).columns - offset, 30)
     out = []
     for line in lines:
-        last = textwrap.wrap(line[-1], room, break_on_hyphens=False) or [""]
+        last = (textwrap.wrap(line[-1], room, break_on_hyphens=False) if wrap else [cut(line[-1], room)]) or [
+            ""
+        ]
         fixed = "".join(cell.ljust(w + 2) for cell, w in zip(line, widths, strict=False))
-        out.append((indent + fixed + last[0]).rstrip())
+        out.append((fixed + last[0]).rstrip())
         out += [" " * offset + more for more in last[1:]]
     return "\n".join(out)
+
+
+def cut(text: str, width: int) -> str:
+    """Text of at most ``width`` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def paragraph(text: str, indent: str = "") -> str:

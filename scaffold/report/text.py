@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import click
 
@@ -43,12 +42,6 @@ def summary(found: Summary, headline: str) -> str:
         table([("batch", found.batch), ("learning rate", found.learning_rate), ("start it with", start)])
     )
     return "\n\n".join(parts)
-
-
-def proof(report: dict[str, Any]) -> str:
-    """The checks of a verification."""
-    rows = [(c["id"], c["verdict"], c["title"], c["evidence"]) for c in report["checks"]]
-    return table([("check", "verdict", "question", "evidence"), *rows])
 
 
 def hunks(found: Summary) -> str:

@@ -335,7 +335,7 @@ def _call_external(it: Interpreter, node: cst.Call, name: str, args: list[Val], 
     for value in (*args, *kwargs.values()):
         for obj in value.objs:
             if isinstance(obj, Func) and name not in {"property", "print"} and obj.node not in it.trace.entered:
-                it.enter(obj, [], {}, None)
+                it.enter(obj, [], {}, node)
     return result
 
 

@@ -7,6 +7,7 @@ project are entered with their actual arguments. Nothing of the script is execut
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import libcst as cst
@@ -21,6 +22,19 @@ from scaffold.source.tree import Source, dotted
 
 BUDGET = 400_000
 DEPTH = 24
+_REPLAYED = 3000
+_ORDERED = {"backward", "step", "zero_grad"}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A finished call: its result, the events it made, and how many loops and branches were around it."""
+
+    result: Val
+    start: int
+    end: int
+    depth: int
+    width: int
 
 
 class Interpreter:
@@ -44,7 +58,7 @@ class Interpreter:
         self.consts: dict[tuple[cst.CSTNode | None, object], Const] = {}
         self.exts: dict[str, Ext] = {}
         self.sites: dict[tuple[object, ...], Obj] = {}
-        self.memo: dict[tuple[object, ...], Val] = {}
+        self.memo: dict[tuple[object, ...], Recording] = {}
         self.running: list[cst.CSTNode] = []
         self._fixed: set[tuple[cst.CSTNode, str]] = set()
         self.unroll: list[int] = []
@@ -744,8 +758,9 @@ class Interpreter:
         sliced = any(isinstance(e.slice, cst.Slice) for e in node.slice)
         if len(node.slice) == 1 and not sliced:
             keys = index.consts()
-            if len(keys) == 1 and isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape":
-                return kinds.tensor_method("size", self.eval(node.value.value), keys[0], True)
+            whole = node.value.func if isinstance(node.value, cst.Call) and not node.value.args else node.value
+            if len(keys) == 1 and isinstance(whole, cst.Attribute) and whole.attr.value in {"shape", "size"}:
+                return kinds.tensor_method("size", self.eval(whole.value), keys[0], True)
             return join(*(self._member(owner, k) for k in keys)) if keys else self._any_member(owner, index, node)
         kept = tuple(o for o in owner.objs if isinstance(o, (Seq, Inst)))
         return Val(kept if len(node.slice) == 1 else (), owner.tags | index.tags)
@@ -885,11 +900,12 @@ class Interpreter:
         frame = Frame(node, func.scope.source, scope, call, self.frame, owner, func.cls)
         if key in self.memo:
             self.trace.aliases.setdefault(node, []).append(frame)
-            return self.memo[key]
+            return self._replay(self.memo[key])
         outer = self.frame
         self.frame = frame
         self.trace.frames.append(frame)
         self.running.append(node)
+        start, depth, width = len(self.trace.events), len(self.loops), len(self.branches)
         self.event("enter", node, value=Val((func,)))
         quiet = _quiet(node)
         self.no_grad += quiet
@@ -904,8 +920,20 @@ class Interpreter:
         self.no_grad -= quiet
         self.running.pop()
         self.frame = outer
-        self.memo[key] = result
+        self.memo[key] = Recording(result, start, len(self.trace.events), depth, width)
         return result
+
+    def _replay(self, done: Recording) -> Val:
+        """A call with arguments seen before: the same result, and the same passes, backwards and steps once more."""
+        if done.end - done.start < _REPLAYED:
+            for event in self.trace.events[done.start : done.end]:
+                if event.kind in {"forward", "method"} or event.name.rpartition(".")[2] in _ORDERED:
+                    again = replace(
+                        event, order=len(self.trace.events), loops=(*self.loops, *event.loops[done.depth :]),
+                        branches=(*self.branches, *event.branches[done.width :]),
+                    )  # fmt: skip
+                    self.trace.events.append(again)
+        return done.result
 
     def _version(self, func: Func) -> object:
         if not isinstance(func.owner, Inst):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from scaffold.roles import api, calls
-from scaffold.roles.values import NOTHING, Func, Inst, Map, Seq, Tag, Val, combined, join
+from scaffold.roles.values import NOTHING, Class, Func, Inst, Map, Seq, Tag, Val, combined, join
 
 if TYPE_CHECKING:
     from scaffold.roles.follow import Interpreter
@@ -146,8 +146,10 @@ def _module_method(it: Interpreter, node: cst.Call, inst: Inst, name: str, args:
         return NOTHING
     inputs = combined(*(calls.deep(it, a) for a in (*args, *kwargs.values())))
     tags = set(inputs.tags)
+    if isinstance(inst.cls, Class) and all(b.startswith("torch.nn.") for b in inst.bases()):
+        return NOTHING  # no such method: another object takes this call
     if not it.inside_module:
         it.event("method", node, name=name, value=Val((inst,)), args=args, kwargs=kwargs)
-        if not it.no_grad:
+        if not it.no_grad and inputs.tags:
             tags.add(Tag("grad", root, node))
     return Val((), frozenset(tags))

@@ -47,9 +47,18 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         if not needs_sampler(loader) or _never_shuffles(loader):
             continue
         for event in loader.iterations:
+            if not _trains(plan, event):
+                continue
             if event.node in {d[0] for d in done} or event.kind == "call" and event.name == "next":
                 continue
             yield from _place(plan, author, loader, event, done)
+
+
+def _trains(plan: Plan, event: Event) -> bool:
+    """Whether reading the loader here feeds training (an evaluation over training data needs no new order)."""
+    if event.kind == "call":
+        return bool(event.loops) or bool(plan.facts.backwards)
+    return any(x.node is event.node for e in plan.facts.backwards for x in e.loops)
 
 
 def _never_shuffles(loader: Loader) -> bool:

@@ -61,7 +61,8 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     for output in shown:
         if output.node in during:
             yield from _shown(plan, author, output.source, output.node, output.kind)
-    _read_behind(plan, author, loops, nodes)
+    read = _read_behind(plan, author, loops, nodes)
+    _appended(plan, author, nodes, read)
 
 
 def _leaving(plan: Plan, author: Author, loop: StepLoop) -> Iterable[Diagnostic]:
@@ -99,8 +100,24 @@ def _shown(plan: Plan, author: Author, source: Source, node: cst.Call, kind: str
                 )  # fmt: skip
 
 
-def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[cst.CSTNode]) -> None:
-    """State kept in objects or lists while the loop ran, read after it."""
+def _appended(plan: Plan, author: Author, nodes: set[cst.CSTNode], reduced: set[Seq]) -> None:
+    """Numbers that a loop collects in a list for later (a curve to plot) are made global as they are collected."""
+    done: set[cst.CSTNode] = set()
+    for event in plan.facts.trace.named("list.append"):
+        if event.node in done or not inside(event, nodes) or not isinstance(event.node, cst.Call) or not event.node.args:
+            continue
+        if any(o in reduced for o in event.value.objs):
+            continue
+        done.add(event.node)
+        found = parts(plan.facts, event.source, event.node.args[0].value, plan.sharded)
+        if found and all(p.clean for p in found):
+            for part in found:
+                in_place(plan, author, event.source, part)
+
+
+def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[cst.CSTNode]) -> set[Seq]:
+    """State kept in objects or lists while the loop ran, read after it; gives back the lists that were reduced."""
+    reduced: set[Seq] = set()
     done: set[cst.CSTNode] = set()
     kept = _kept_state(plan, nodes)
     for loop in loops:
@@ -113,8 +130,11 @@ def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[c
                 if len(kinds) != 1 or not kinds <= CLEAN or not _reads(plan, node, kept) or _within_done(place.source, node, done):
                     continue
                 done.add(node)
+                if isinstance(node, cst.Call):
+                    reduced.update(o for a in node.args for o in plan.facts.trace.value(a.value).objs if isinstance(o, Seq))
                 for piece in parts(plan.facts, place.source, node, plan.sharded):
                     _reduce(plan, author, place.source, piece)
+    return reduced
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
-from scaffold.plan.places import statement_in
+from scaffold.plan.places import statement_in, suites
 from scaffold.plan.sync import Sync
 from scaffold.roles.facts import Optimizer
 from scaffold.rules import Diagnostic
@@ -95,23 +95,27 @@ def _optimizer_text(source: Source, node: cst.CSTNode, name: str) -> str | None:
 
 
 def _first_use(plan: Plan, source: Source, step: cst.CSTNode) -> Statement:
-    """The first statement between the backward and the step that reads the gradients."""
-    suite = source.suite(source.statement(step))
-    target = source.statement(step)
-    body = list(suite.body)
-    first = target
-    backwards = {e.node for e in plan.facts.backwards}
+    """The first statement after the backward that reads the gradients: clipping, unscaling, a hand-written update, or the step."""
+    backwards = {e.node for e in plan.facts.backwards if e.node in source.parents}
     readers = {e.node for e in plan.facts.trace.of_kind("call") if e.name.startswith(_READS)}
-    for statement in reversed(body[: body.index(target)]):
-        if any(statement_in(source, suite, n) is statement for n in backwards if _in(source, n)):
+    readers |= {n for n, v in plan.facts.trace.values.items() if isinstance(n, cst.Attribute) and n.attr.value == "grad"}
+    first = source.statement(step)
+    for suite in suites(source, first):
+        if isinstance(suite, cst.SimpleStatementSuite):
+            continue
+        body = list(suite.body)
+        own = statement_in(source, suite, step)
+        assert own is not None
+        found = own if first is source.statement(step) else first
+        for statement in reversed(body[: body.index(own) + 1]):
+            if statement is not own and any(statement_in(source, suite, n) is statement for n in backwards):
+                return found
+            if any(statement_in(source, suite, n) is statement for n in readers if n in source.parents):
+                found = statement  # type: ignore[assignment]
+                first = found
+        if isinstance(source.parents.get(suite), (cst.For, cst.While)):
             break
-        if any(statement_in(source, suite, n) is statement for n in readers if _in(source, n)):
-            first = statement  # type: ignore[assignment]
     return first
-
-
-def _in(source: Source, node: cst.CSTNode) -> bool:
-    return node in source.parents
 
 
 def _same_start(plan: Plan, author: Author, optimizer: Optimizer) -> Iterable[Diagnostic]:

@@ -86,6 +86,8 @@ def _close(plan: Plan, author: Author, setup: Setup, dist: str) -> None:
         if call is not None:
             statement = place.statement(call)
             author.after(place, statement, f"{plan.dist(author, place)}.destroy_process_group()")
+        else:
+            author.after(source, setup.suite.body[-1], line)
     else:
         author.after(source, setup.suite.body[-1], line)
     for event in plan.facts.trace.events:
