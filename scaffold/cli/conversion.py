@@ -164,12 +164,13 @@ def _prove(request: Request, conversion: Conversion) -> Report:
         copy = Path(folder) / root.name
         copy_project(root, copy)
         write_all(_contents(conversion, copy))
-        return compare(
+        report = compare(
             request.script,
             copy / request.script.name,
             original_args=request.arguments,
             match_batch=request.batch == "per-gpu",
         )
+    return replace(report, converted="its conversion")
 
 
 def _blocked(request: Request, found: Summary) -> int:
