@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ from scaffold.convert import Conversion, convert
 from scaffold.errors import Refused, ScaffoldError
 from scaffold.plan import Options
 from scaffold.report import text
+from scaffold.report.rule_docs import nearest
 from scaffold.report.summary import Summary, summarise
 from scaffold.rules import all_rules
 from scaffold.source.mark import mark
@@ -100,8 +100,8 @@ def _check_rules(ids: tuple[str, ...]) -> None:
     known = [rule.id for rule in all_rules()]
     for given in ids:
         if not any(rule.startswith(given) for rule in known):
-            near = difflib.get_close_matches(given, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = nearest(given)
+            hint = f"; did you mean {near}?" if near else ""
             raise ScaffoldError(f"{given}: no such rule{hint} (`scaffold explain` lists them)")
 
 

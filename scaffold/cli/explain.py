@@ -11,7 +11,9 @@ import click
 @click.argument("rule", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(rule: str | None, as_json: bool) -> None:
-    """Explain the rule RULE (its number or name): what goes wrong without it, before and after. List all without RULE.
+    """Explain the rule RULE (its number or name): what goes wrong without it, before and after.
+
+    Without RULE: list all rules.
 
     Example: scaffold explain SC203
     """

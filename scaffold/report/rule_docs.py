@@ -1,8 +1,12 @@
-"""One Markdown page a rule, made from the rule's own docstring: ``python -m scaffold.report.rule_docs docs/rules``."""
+"""One Markdown page a rule, made from the rule's own docstring.
+
+Write them with ``python -m scaffold.report.rule_docs docs/rules``.
+"""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -22,6 +26,7 @@ FAMILIES = {
     "8": "Advice",
 }
 _INDENT = "    "
+_ALIKE = 0.6
 
 
 def pages() -> dict[str, str]:
@@ -40,12 +45,21 @@ def find_rule(text: str) -> Rule:
     for rule in rules:
         if text.upper() == rule.id or text.lower() == rule.name:
             return rule
-    known = [name for rule in rules for name in (rule.id, rule.name)]
-    near = difflib.get_close_matches(text.upper(), known, 1) or difflib.get_close_matches(
-        text.lower(), known, 1
-    )
-    hint = f"did you mean {near[0]}?" if near else "`scaffold explain` lists them"
+    near = nearest(text)
+    hint = f"did you mean {near}?" if near else "`scaffold explain` lists them"
     raise ScaffoldError(f"{text}: no such rule; {hint}")
+
+
+def nearest(text: str) -> str:
+    """The number or name of a rule that looks most like ``text``, '' if none does."""
+    known = [name for rule in all_rules() for name in (rule.id, rule.name)]
+
+    def likeness(name: str) -> tuple[float, int]:
+        ratio = difflib.SequenceMatcher(None, text.lower(), name.lower()).ratio()
+        return round(ratio, 2), len(os.path.commonprefix([text.lower(), name.lower()]))
+
+    best = max(known, key=likeness)
+    return best if likeness(best)[0] >= _ALIKE else ""
 
 
 def page(rule: Rule) -> str:
