@@ -7,7 +7,7 @@ import libcst as cst
 from scaffold.errors import Refused
 from scaffold.roles import api
 from scaffold.roles.facts import Facts
-from scaffold.source.tree import Source, dotted, walk
+from scaffold.source.tree import Source, dotted
 
 
 def check(facts: Facts) -> None:
@@ -37,7 +37,7 @@ def check(facts: Facts) -> None:
 
 
 def _distributed(source: Source) -> None:
-    for node in walk(source.tree):
+    for node in source.nodes:
         text = None
         if isinstance(node, cst.Import):
             text = next((n for a in node.names if (n := dotted(a.name) or "").startswith(("torch.distributed", "horovod", "torch_xla"))), None)
@@ -59,7 +59,7 @@ def _distributed(source: Source) -> None:
 
 
 def _framework(facts: Facts, source: Source) -> None:
-    for node in walk(source.tree):
+    for node in source.nodes:
         modules: list[str] = []
         if isinstance(node, cst.Import):
             modules = [dotted(a.name) or "" for a in node.names]
@@ -86,7 +86,7 @@ def _environment(facts: Facts) -> None:
     imports_gym = any(
         (dotted(a.name) or "").split(".")[0] in {"gym", "gymnasium", "pettingzoo", "dm_control"}
         for s in facts.project.sources
-        for n in walk(s.tree)
+        for n in s.nodes
         if isinstance(n, cst.Import)
         for a in n.names
     )

@@ -147,7 +147,7 @@ def _assigned(source: Source, name: cst.Name | cst.Attribute) -> Iterator[cst.Ba
     """The values given to a variable in its function or module, or to an attribute anywhere in the file."""
     text = source.code(name)
     scopes = {source.function(name), source.tree} if isinstance(name, cst.Name) else {source.tree}
-    for node in walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, cst.Assign) or not any(source.code(t.target) == text for t in node.targets):
             continue
         if isinstance(name, cst.Attribute) or source.function(node) in scopes:

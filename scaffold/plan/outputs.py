@@ -10,7 +10,7 @@ import libcst as cst
 from scaffold.roles import api
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import Ext, Val
-from scaffold.source.tree import Source, walk
+from scaffold.source.tree import Source
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def _outputs(facts: Facts) -> tuple[Output, ...]:
             if kind:
                 found[event.node] = Output(kind, event.source, event.node, event.name)
     for source in facts.project.sources:
-        for node in walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "print" and node not in found:
                 objs = facts.trace.value(node.func).objs
                 if not objs or any(isinstance(o, Ext) and o.name == "print" for o in objs):

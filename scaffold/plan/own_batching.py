@@ -10,7 +10,7 @@ from scaffold.roles import api
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Event
 from scaffold.roles.values import Inst, Seq
-from scaffold.source.tree import Source, walk
+from scaffold.source.tree import Source
 
 
 def data_draws(facts: Facts) -> list[Event]:
@@ -73,7 +73,7 @@ def range_slices(facts: Facts) -> list[Slicing]:
         stop = call.args[0 if len(call.args) == 1 else 1].value
         slicing = found.setdefault(call, Slicing(inst.source, stop))
         for source in facts.project.sources:
-            for node in walk(source.tree):
+            for node in source.nodes:
                 if isinstance(node, cst.Subscript):
                     _classify(facts, source, node, inst, slicing)
     seen: set[cst.CSTNode] = set()

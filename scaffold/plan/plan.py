@@ -20,7 +20,7 @@ from scaffold.roles import api
 from scaffold.roles.facts import Facts, Loader, loaders_of
 from scaffold.source.edits import Author
 from scaffold.source.project import Project
-from scaffold.source.tree import Source, children, walk
+from scaffold.source.tree import Source, children
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class Plan:
             if not e.name.startswith("torch.cuda.manual_seed")
         )
         literal = any(
-            isinstance(n, cst.SimpleString) and str(n.evaluated_value).startswith("cuda") for s in self.facts.project.sources for n in walk(s.tree)
+            isinstance(n, cst.SimpleString) and str(n.evaluated_value).startswith("cuda") for s in self.facts.project.sources for n in s.nodes
         )
         if not asks and not literal:
             return "cpu"

@@ -10,7 +10,7 @@ import libcst as cst
 from scaffold.plan.places import argument_at
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import Val
-from scaffold.source.tree import Source, walk
+from scaffold.source.tree import Source
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def settings(facts: Facts) -> dict[str, Setting]:
     """The command line's settings by attribute name."""
     found: dict[str, Setting] = {}
     for source in facts.project.sources:
-        for node in walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "add_argument":
                 name = _attribute(node)
                 if name:

@@ -9,7 +9,21 @@ import libcst as cst
 from scaffold.roles import api, kinds
 from scaffold.roles.trace import Frame
 from scaffold.roles.values import (
-    NOTHING, Bound, Class, Const, Ext, Func, Inst, Map, Mod, Obj, Seq, Tag, Val, combined, join,
+    NOTHING,
+    Bound,
+    Class,
+    Const,
+    Ext,
+    Func,
+    Inst,
+    Map,
+    Mod,
+    Obj,
+    Seq,
+    Tag,
+    Val,
+    combined,
+    join,
 )  # fmt: skip
 from scaffold.source.tree import dotted, walk
 

@@ -11,9 +11,9 @@ import libcst as cst
 from scaffold.roles import api, calls
 from scaffold.roles.follow import Interpreter
 from scaffold.roles.trace import Event, Frame, Loop, Trace
-from scaffold.roles.values import NOTHING, Bound, Class, Ext, Inst, Map, Seq, Tag, Val
+from scaffold.roles.values import NOTHING, Inst, Map, Seq, Tag, Val
 from scaffold.source.project import Project
-from scaffold.source.tree import Source, Suite, walk
+from scaffold.source.tree import Source
 
 
 @dataclass(eq=False)

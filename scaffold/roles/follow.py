@@ -6,6 +6,7 @@ project are entered with their actual arguments. Nothing of the script is execut
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,13 +16,29 @@ import libcst as cst
 from scaffold.roles import kinds
 from scaffold.roles.trace import Event, Frame, Loop, Trace
 from scaffold.roles.values import (
-    NOTHING, Bound, Class, Const, Ext, Func, Inst, Map, Mod, Obj, Scope, Seq, Tag, Val, combined, join,
+    NOTHING,
+    Bound,
+    Class,
+    Const,
+    Ext,
+    Func,
+    Inst,
+    Map,
+    Mod,
+    Obj,
+    Scope,
+    Seq,
+    Tag,
+    Val,
+    combined,
+    join,
 )  # fmt: skip
 from scaffold.source.project import Project
 from scaffold.source.tree import Source, dotted
 
 BUDGET = 400_000
 DEPTH = 24
+_EFFECTS = re.compile(r"\.backward\(|\.save\(|\.step\(|\bopen\(|makedirs|mkdir|\.dump\(")
 _REPLAYED = 3000
 _ORDERED = {"backward", "step", "zero_grad"}
 
@@ -125,6 +142,8 @@ class Interpreter:
         return scope
 
     def _unreached(self, source: Source) -> None:
+        if source is not self.project.entry and not _EFFECTS.search(source.text):
+            return
         scope = self.trace.module_scopes[source]
         self.frame = Frame(source.tree, source, scope)
         for value in list(scope.vars.values()):
@@ -136,7 +155,7 @@ class Interpreter:
 
     def _unreached_methods(self, cls: Class) -> None:
         scope = cls.scope
-        if scope is None:
+        if scope is None or (is_module(Inst(None, cls)) and not _EFFECTS.search(scope.source.text)):
             return
         methods = [o for v in list(scope.vars.values()) for o in v.objs if isinstance(o, Func) and o.cls is cls]
         for method in methods:

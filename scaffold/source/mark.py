@@ -10,7 +10,7 @@ import libcst as cst
 
 from scaffold.source.edits import BEFORE, GUARD, Edit
 from scaffold.source.rewrite import Rewritten, rewrite
-from scaffold.source.tree import Source, walk
+from scaffold.source.tree import Source
 
 _WIDTH = 110
 
@@ -38,7 +38,7 @@ def _statements(source: Source) -> list[tuple[int, cst.CSTNode]]:
     """The first line of each statement that a comment can stand above, in order."""
     found = {
         source.line(node): node
-        for node in walk(source.tree)
+        for node in source.nodes
         if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     }
     return sorted(found.items(), key=lambda item: item[0])

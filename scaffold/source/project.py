@@ -11,7 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 from scaffold.errors import ScaffoldError
-from scaffold.source.tree import Source, dotted, walk
+from scaffold.source.tree import Source, dotted
 
 _PYTHON2 = re.compile(r"^\s*(print\s+[\"'\w]|exec\s+[\"']|raise\s+\w+\s*,|except\s+[\w.]+\s*,\s*\w+\s*:)", re.M)
 _SKIP = {"site-packages", "__pycache__", ".git", ".venv", "venv", "node_modules"}
@@ -86,7 +86,7 @@ class Project:
         return ".".join([*base, name] if name else base)
 
     def _load_imports(self, source: Source, package: str) -> None:
-        for node in walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, cst.Import):
                 for alias in node.names:
                     self._load(dotted(alias.name) or "")

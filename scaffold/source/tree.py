@@ -112,6 +112,11 @@ class Source:
         return found
 
     @cached_property
+    def nodes(self) -> tuple[cst.CSTNode, ...]:
+        """Every node that :func:`walk` reaches, in source order."""
+        return tuple(walk(self.tree))
+
+    @cached_property
     def _line_starts(self) -> list[int]:
         starts, at = [0], 0
         for line in self.data.splitlines(keepends=True) if b"\x0c" not in self.data else _lines(self.data):
@@ -122,7 +127,7 @@ class Source:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every identifier that occurs anywhere in the file."""
-        return frozenset(node.value for node in walk(self.tree) if isinstance(node, cst.Name))
+        return frozenset(node.value for node in self.nodes if isinstance(node, cst.Name))
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Byte span of ``node`` without surrounding whitespace or parentheses."""

@@ -202,6 +202,7 @@ def _curves(case: Case) -> Curves:
 
 
 NOTES = {
+    "rounding": "some gradients are rounding errors alone (a bias before BatchNorm): they were set to zero",
     "dropout": "dropout is drawn in training: it was off in all runs",
     "augmentation": "samples are transformed at random: the same sample was transformed alike in all runs",
     "BatchNorm": "BatchNorm takes its statistics per rank: here they were taken over all ranks",

@@ -23,8 +23,8 @@ class Plan:
     """Instructions for one run of one script.
 
     ``script`` and ``root`` are absolute paths inside the temporary copy; ``out`` is where each rank writes
-    its records (``out/rank0`` ...). ``world`` is the number of processes of the *converted* run. ``steps`` ends
-    the run after that many optimizer steps. ``share`` lists the loaders whose batch the ranks divide.
+    its records (``out/rank0`` ...). ``world`` is the number of processes of the *converted* run. ``steps``
+    ends the run after that many optimizer steps. ``share`` lists the loaders whose batch the ranks divide.
     ``replay`` names a file with the batches and draws the original must take.
     """
 

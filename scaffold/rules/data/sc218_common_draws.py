@@ -20,8 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import libcst as cst
-
 from scaffold.plan import Plan
 from scaffold.plan.own_batching import data_draws
 from scaffold.roles.facts import Facts

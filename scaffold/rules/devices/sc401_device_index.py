@@ -48,7 +48,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Drop the index wherever a device is named, and set the process's own where the script sets one."""
     fixed: dict[str, tuple[Source, cst.CSTNode]] = {}
     for source in plan.facts.project.sources:
-        for node in walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str) and _INDEXED.fullmatch(node.evaluated_value):
                 fixed.setdefault(node.evaluated_value, (source, node))
     if len(fixed) > 1 and not _only_remaps(fixed):
@@ -59,7 +59,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         )  # fmt: skip
         return
     for source in plan.facts.project.sources:
-        for node in walk(source.tree):
+        for node in source.nodes:
             yield from _named(plan, author, source, node)
     done: set[cst.CSTNode] = set()
     for event in plan.facts.trace.of_kind("call"):

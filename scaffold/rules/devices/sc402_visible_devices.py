@@ -26,7 +26,7 @@ from scaffold.plan import Plan
 from scaffold.roles.values import Ext
 from scaffold.rules import Diagnostic
 from scaffold.source.edits import Author
-from scaffold.source.tree import Source, dotted, walk
+from scaffold.source.tree import Source, dotted
 
 ID = "SC402"
 NAME = "visible-devices"
@@ -38,7 +38,7 @@ _VARIABLE = "CUDA_VISIBLE_DEVICES"
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Remove what sets the variable."""
     for source in plan.facts.project.sources:
-        for node in walk(source.tree):
+        for node in source.nodes:
             value = _given(plan, source, node)
             if value is None or _hides_all(value):
                 continue

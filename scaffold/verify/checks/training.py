@@ -138,7 +138,7 @@ def _decisions(case: Case, counts: list[int]) -> Iterator[Check]:
 
 
 def _source_note(case: Case) -> str:
-    found = sorted(case.original.sources | case.ranks[0].sources)
+    found = sorted((case.original.sources | case.ranks[0].sources) - {"rounding"})
     return f" (arranged: {', '.join(found)})" if found else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,6 +12,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from scaffold.verify.recorder import Recorder
 from scaffold.verify.watch import names
 from scaffold.verify.watch.sketch import local, norms, rows, sketch, tensors
+
+MANY = 300  # parameters up to which each one's norm is taken
+ROUNDING = 1e-6  # of the whole gradient's norm: below it, float32 gradients are rounding errors
 
 
 class Stopped(BaseException):
@@ -24,6 +28,7 @@ class _Watch:
     optimizers: list[torch.optim.Optimizer]
     hooked: set[int]
     by_hand: list[nn.Module]
+    dropped: bool
 
 
 _watch = _Watch()
@@ -64,8 +69,26 @@ def _gradients(parameters: list[torch.Tensor]) -> dict[str, Any]:
     present = [p.grad for p in parameters if p.grad is not None]
     seen = sketch(present)
     seen["missing"] = len(parameters) - len(present)
-    seen["norms"] = norms(present) if len(present) == len(parameters) <= 300 else []
+    seen["norms"] = norms(present) if len(present) == len(parameters) <= MANY else []
     return seen
+
+
+def _drop_rounding(parameters: list[torch.Tensor]) -> None:
+    """Zero the gradients that are rounding errors alone, as those of a bias before BatchNorm.
+
+    Optimizers that scale each gradient (Adam) would make of them steps as large as any other.
+    """
+    present = [p.grad for p in parameters if p.grad is not None]
+    if len(present) > MANY or any(hasattr(g, "to_local") or g.is_sparse for g in present):
+        return
+    sizes = norms(present)
+    total = math.sqrt(sum(size * size for size in sizes))
+    for gradient, size in zip(present, sizes, strict=True):
+        if 0 < size < ROUNDING * total:
+            gradient.zero_()
+            if not _watch.dropped:
+                _watch.dropped = True
+                _watch.recorder.write("source", kind="rounding", place="")
 
 
 def _step_done(index: int, parameters: list[torch.Tensor], rates: list[float], gradient: Any) -> None:
@@ -93,6 +116,7 @@ def _watch_optimizers() -> None:
         if index not in pending:
             _describe(index, parameters)
             _hook(parameters)
+        _drop_rounding(parameters)
         pending[index] = _gradients(parameters)
 
     def after(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -174,6 +198,6 @@ def final() -> dict[str, torch.Tensor]:
 def install(recorder: Recorder) -> None:
     """Watch every optimizer and every backward pass of this process."""
     _watch.recorder = recorder
-    _watch.optimizers, _watch.hooked, _watch.by_hand = [], set(), []
+    _watch.optimizers, _watch.hooked, _watch.by_hand, _watch.dropped = [], set(), [], False
     _watch_optimizers()
     _watch_backward()
