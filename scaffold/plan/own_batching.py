@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from scaffold.roles import api
+from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Event
 from scaffold.roles.values import Inst, Seq
@@ -15,7 +15,7 @@ from scaffold.source.tree import Source
 
 def data_draws(facts: Facts) -> list[Event]:
     """The draws that make training batches, when no loader and no range does (beside a loader a draw is noise)."""
-    if any(isinstance(d, Inst) for d in facts.train_data):
+    if facts.fed_by_loops:
         return []
     drawn = {d for d in facts.train_data if isinstance(d, cst.CSTNode)}
     found: dict[cst.CSTNode, Event] = {}
@@ -25,6 +25,25 @@ def data_draws(facts: Facts) -> list[Event]:
     events = list(found.values())
     index = [e for e in events if e.name in api.INDEX_DRAWS]
     return index or events
+
+
+def deciding_draws(facts: Facts) -> set[str]:
+    """Names of the draws that decide a branch: made beside it while training, or behind an evaluation that steers."""
+    loops = {x.node for e in facts.backwards for x in e.loops}
+    drawn = {e.node: e for e in facts.trace.of_kind("call") if any(x.node in loops for x in e.loops)}
+    found: set[str] = set()
+    for event in facts.trace.of_kind("branch"):
+        if not any(x.node in loops for x in event.loops):
+            continue
+        for tag in event.value.tags:
+            draw = drawn.get(tag.at) if tag.kind == "draw" and tag.at is not None else None
+            if draw is None:
+                continue
+            beside = draw.source is event.source and draw.source.function(draw.node) is event.source.function(event.node)
+            steering = not draw.grad and not (isinstance(event.frame.owner, Inst) and calls.role(event.frame.owner) == "module")
+            if beside or steering:
+                found.add(str(tag.of))
+    return found
 
 
 def batch_dimension(facts: Facts, call: cst.Call, name: str) -> cst.BaseExpression | None:

@@ -532,7 +532,7 @@ def _total(it: Interpreter, name: str, args: list[Val], kwargs: dict[str, Val]) 
 
 def _draw(it: Interpreter, node: cst.Call, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     tags = {Tag("draw", name, node)}
-    if it.loops and name not in {"random.random", "random.randint", "random.choice", "random.uniform", "numpy.random.rand", "random.randrange", "random.shuffle", "numpy.random.shuffle", "torch.randperm", "numpy.random.permutation"}:
+    if it.loops and not it.no_grad and name not in {"random.random", "random.randint", "random.choice", "random.uniform", "numpy.random.rand", "random.randrange", "random.shuffle", "numpy.random.shuffle", "torch.randperm", "numpy.random.permutation"}:
         tags.add(Tag("rows", node, node))
         size = kwargs.get("size", args[-1] if len(args) > 1 else None)
         if name in api.INDEX_DRAWS and size is not None:

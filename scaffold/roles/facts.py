@@ -260,6 +260,11 @@ class Facts:
         return list(found)
 
     @cached_property
+    def fed_by_loops(self) -> bool:
+        """Whether loaders or ranges feed training, so that what is drawn beside them is noise and not data."""
+        return any(isinstance(d, Inst) for d in self.train_data)
+
+    @cached_property
     def divided_ranges(self) -> list[Inst]:
         """The ranges whose offsets cut training batches, and every other range that shares a subscript with one of them."""
         found = {d for d in self.train_data if isinstance(d, Inst) and d.qualified == "range" and not columns_of(d)}
@@ -328,7 +333,7 @@ class Facts:
                 if loader in self.train_data and loop is not None:
                     found.setdefault((loop.node, loader), StepLoop(loop.node, loop.source, loop.frame, loader, True, event))
         for event in self.trace.of_kind("call"):
-            if event.node in draws and event.loops and not event.grad:
+            if event.node in draws and event.loops and not event.grad and not self.fed_by_loops:
                 loop = event.loops[-1]
                 if loop.node not in training_nodes and not isinstance(loop.node, cst.CompFor):
                     found.setdefault((loop.node, event.node), StepLoop(loop.node, loop.source, loop.frame, event.node, False, event))

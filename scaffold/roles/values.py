@@ -31,35 +31,38 @@ class Tag(NamedTuple):
 LOCAL = ("rows", "mean", "sum", "count", "ratio", "mixed")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Obj:
     """One abstract object; identity is the place that made it."""
 
     site: cst.CSTNode | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {getattr(self, 'name', '') or getattr(self, 'qualified', '')}>"
 
-@dataclass(eq=False, slots=True)
+
+@dataclass(eq=False, slots=True, repr=False)
 class Const(Obj):
     """A Python constant."""
 
     value: object = None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Ext(Obj):
     """Something outside the project, by qualified name (``torch.nn.Linear``)."""
 
     name: str = ""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Mod(Obj):
     """A module of the project."""
 
     source: Source | None = None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Scope:
     """Variables of a module, class or function call."""
 
@@ -70,7 +73,7 @@ class Scope:
     globals: set[str] = field(default_factory=set)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Func(Obj):
     """A function or method of the project; ``owner`` is the object it is bound to."""
 
@@ -81,7 +84,7 @@ class Func(Obj):
     defaults: dict[str, Val] = field(default_factory=dict)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Class(Obj):
     """A class of the project."""
 
@@ -103,7 +106,7 @@ class Class(Obj):
         return out
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Inst(Obj):
     """An instance of a project class or the result of an external call."""
 
@@ -127,7 +130,7 @@ class Inst(Obj):
         return [b.name for b in self.cls.mro() if isinstance(b, Ext)]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Seq(Obj):
     """A list, tuple or set; ``items`` when its members are known, ``rest`` for what was added later."""
 
@@ -136,7 +139,7 @@ class Seq(Obj):
     kind: str = "list"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Map(Obj):
     """A dictionary with constant keys; ``rest`` for the others."""
 
@@ -144,7 +147,7 @@ class Map(Obj):
     rest: Val | None = None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Bound(Obj):
     """A method of an external object (``optimizer.step``)."""
 

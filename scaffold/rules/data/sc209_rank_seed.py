@@ -27,7 +27,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
-from scaffold.plan.own_batching import data_draws
+from scaffold.plan.own_batching import data_draws, deciding_draws
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Loop
 from scaffold.rules import Diagnostic
@@ -50,7 +50,9 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     source = loop.source
     torch = plan.torch(author, source)
     rank = plan.rank(author, source, loop.node)
-    if data_draws(facts) or _decides(facts):
+    if _decides(facts):
+        return
+    if data_draws(facts):
         if plan.device != "cpu":
             author.before(source, loop.node, f"{torch}.cuda.manual_seed({torch}.initial_seed() + {rank})  # own dropout on each rank, common batch indices", BEFORE)
         return
@@ -76,12 +78,5 @@ def _noisy(facts: Facts) -> bool:
 
 
 def _decides(facts: Facts) -> bool:
-    """Whether a draw from torch's generator decides a branch while training: then all ranks must draw alike."""
-    loops = {x.node for e in facts.backwards for x in e.loops}
-    drawn = {e.node for e in facts.trace.of_kind("call") if any(x.node in loops for x in e.loops)}
-    return any(
-        t.kind == "draw" and str(t.of).startswith("torch.") and t.at in drawn
-        for e in facts.trace.of_kind("branch")
-        if any(x.node in loops for x in e.loops)
-        for t in e.value.tags
-    )
+    """Whether a draw from torch's generator decides a branch: one made for it while training, or one that an evaluation depends on."""
+    return any(n.startswith("torch.") for n in deciding_draws(facts))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scaffold.plan import Plan
-from scaffold.plan.own_batching import data_draws
+from scaffold.plan.own_batching import data_draws, deciding_draws
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import Inst
 from scaffold.rules import Diagnostic
@@ -77,12 +77,8 @@ def _alias(plan: Plan, family: str) -> str | None:
 def _needed(facts: Facts) -> set[str]:
     names = {e.name for e in data_draws(facts)}
     slices = any(isinstance(d, Inst) and d.qualified == "range" for d in facts.train_data)
-    loops = {x.node for e in facts.backwards for x in e.loops}
     for event in facts.trace.of_kind("call"):
         if slices and event.name in {"torch.randperm", "numpy.random.permutation", "numpy.random.shuffle", "random.shuffle"}:
             names.add(event.name)
-    drawn = {e.node for e in facts.trace.of_kind("call") if any(x.node in loops for x in e.loops)}
-    for event in facts.trace.of_kind("branch"):
-        if any(x.node in loops for x in event.loops):
-            names |= {str(t.of) for t in event.value.tags if t.kind == "draw" and t.at in drawn}
+    names |= deciding_draws(facts)
     return {n.split(".")[0] for n in names} & _SEEDS.keys()
