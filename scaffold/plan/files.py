@@ -94,7 +94,7 @@ def writes(facts: Facts) -> tuple[Access, ...]:
     found = []
     for event in facts.trace.of_kind("call"):
         path = _path(event, _WRITE_PATHS, _WRITE_METHODS | {"write_text", "write_bytes"}, opens_to_write(event))
-        if path is not None:
+        if path is not None and not _is_open(facts, path):
             found.append(Access(event, path))
     return tuple(found)
 
@@ -105,9 +105,14 @@ def reads(facts: Facts) -> tuple[Access, ...]:
     found = []
     for event in facts.trace.of_kind("call"):
         path = _path(event, _READ_PATHS, _READ_METHODS, _opens_to_read(event))
-        if path is not None:
+        if path is not None and not _is_open(facts, path):
             found.append(Access(event, path))
     return tuple(found)
+
+
+def _is_open(facts: Facts, path: cst.BaseExpression) -> bool:
+    """Whether a file is given open, and not by its path."""
+    return any(i.qualified in OPENERS for i in facts.trace.value(path).insts())
 
 
 def same_file(facts: Facts, one: Access, other: Access) -> bool:

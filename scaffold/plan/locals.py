@@ -42,6 +42,19 @@ def parts(facts: Facts, source: Source, node: cst.CSTNode, data: set[object]) ->
     return found
 
 
+def sharing(facts: Facts, source: Source, found: list[Part], data: set[object]) -> list[Part]:
+    """The parts of one statement, where an expression over a variable that is a part itself gives way to that variable."""
+    names = {source.code(p.node) for p in found if p.clean and isinstance(p.node, cst.Name)}
+    out: list[Part] = []
+    for part in found:
+        leaves = [n for n in walk(part.node) if isinstance(n, cst.Name) and local_kinds(facts, n, data)]
+        if isinstance(part.node, cst.Name) or not leaves or not {n.value for n in leaves} <= names:
+            out.append(part)
+        else:
+            out += [Part(n, next(iter(local_kinds(facts, n, data)))) for n in leaves]
+    return out
+
+
 def _inner(node: cst.CSTNode) -> list[cst.CSTNode]:
     if isinstance(node, cst.Call):
         inner = [node.func.value] if isinstance(node.func, cst.Attribute) else []

@@ -79,7 +79,7 @@ class Slicing:
     stop: cst.BaseExpression
     slices: list[tuple[Source, cst.Subscript]] = field(default_factory=list)
     indices: list[tuple[Source, cst.BaseExpression]] = field(default_factory=list)
-    problem: cst.CSTNode | None = None
+    problem: tuple[Source, cst.CSTNode] | None = None
 
 
 def range_slices(facts: Facts) -> list[Slicing]:
@@ -95,6 +95,8 @@ def range_slices(facts: Facts) -> list[Slicing]:
             for node in source.nodes:
                 if isinstance(node, cst.Subscript):
                     _classify(facts, source, node, inst, slicing)
+        if not slicing.slices and not slicing.indices and slicing.problem is None:
+            slicing.problem = (inst.source, call)
     seen: set[cst.CSTNode] = set()
     for slicing in found.values():
         slicing.slices = [s for s in slicing.slices if s[1] not in seen and not seen.add(s[1])]  # type: ignore[func-returns-value]
@@ -110,13 +112,13 @@ def _classify(facts: Facts, source: Source, node: cst.Subscript, inst: Inst, sli
         if isinstance(part, cst.Slice):
             if not any(b is not None and _offset(facts, b, inst) for b in (part.lower, part.upper)):
                 continue
-            if position or part.step is not None or part.upper is None or (part.lower is not None and not _offset(facts, part.lower, inst)):
-                slicing.problem = node
+            if position or part.step is not None or (part.lower is not None and not _offset(facts, part.lower, inst)):
+                slicing.problem = (source, node)
             else:
                 slicing.slices.append((source, node))
         elif isinstance(part, cst.Index) and _offset(facts, part.value, inst):
             if position:
-                slicing.problem = node
+                slicing.problem = (source, node)
             else:
                 slicing.indices.append((source, part.value))
 

@@ -283,17 +283,20 @@ def _follow(
 def _follow_parameter(
     facts: Facts, group: Sync, function: cst.CSTNode, source: Source, name: str, done: set[cst.CSTNode]
 ) -> str:
-    raw_calls = False
+    raw_calls = trained = False
     for active in facts.called_from(function):
         arg = argument_for(active.call, function, name)
         if arg is None or active.caller is None:
             return "it is passed on in a way that could not be followed"
-        if not _trains(facts, active):
+        if not _trains(facts, group, active):
             raw_calls = True
             continue
+        trained = True
         reason = _follow(facts, group, active.caller.source, arg.value, active.caller, False, done)
         if reason:
             return reason
+    if not trained:
+        return "the call that trains it could not be told from the others"
     exposed = _exposed(facts, source, function, name, done)
     if exposed and raw_calls:
         return "one function uses it both wrapped and bare"
@@ -301,10 +304,15 @@ def _follow_parameter(
     return ""
 
 
-def _trains(facts: Facts, frame: Frame) -> bool:
-    same = [f for f in facts.trace.frames if f.node is frame.node and f.scope.vars.keys() >= parameters(frame.node)]
-    own = [f for f in same if f is frame] or [f for f in same if all(f.scope.vars.get(p) == frame.scope.vars.get(p) for p in parameters(frame.node))] or same
-    return any(f in e.frame.stack() for e in facts.backwards for f in own)
+def _trains(facts: Facts, group: Sync, frame: Frame) -> bool:
+    """Whether an activation runs a training forward of the group's models (for a repeated call: whether its first one did)."""
+    live = {e.node for m in group.models for e in m.live}
+    insts = {m.inst for m in group.models}
+    training = [e for e in facts.trace.of_kind("forward") if e.node in live and e.grad and insts & set(e.value.insts())]
+    names = parameters(frame.node)
+    first = [f for f in facts.trace.frames if f.node is frame.node and f.grad == frame.grad]
+    same = [frame] if frame in first else [f for f in first if all(f.arguments.get(n) == frame.arguments.get(n) for n in names)]
+    return any(f in e.frame.stack() for e in training for f in same)
 
 
 def _exposed(facts: Facts, source: Source, function: cst.CSTNode, name: str, done: set[cst.CSTNode]) -> list[cst.BaseExpression]:

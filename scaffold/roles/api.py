@@ -95,6 +95,7 @@ TENSOR_MEANS = {"mean", "nanmean", "median", "std", "var"}
 TENSOR_EXTREMES = {"max", "min", "amax", "amin", "norm", "any", "all", "unique", "topk_", "argmax", "argmin"}
 TENSOR_SCALARS = {"item", "tolist"}
 TENSOR_SIZES = {"size", "shape", "numel", "nelement"}
+NONLINEAR = {"exp", "log", "log2", "log10", "log1p", "sqrt", "pow", "power", "square", "sigmoid", "tanh", "expm1", "rsqrt", "reciprocal"}
 KEEP = {
     "item", "detach", "cpu", "cuda", "to", "clone", "float", "double", "half", "long", "int", "data", "numpy", "squeeze", "unsqueeze", "view",
     "contiguous", "type", "bool", "abs", "requires_grad_", "tolist", "mul_", "add_", "div_", "round",

@@ -41,6 +41,9 @@ _COPIES = {"copy.deepcopy", "copy.copy", "torch.optim.swa_utils.AveragedModel"}
 _CLASS_LIKE_CALLS = {"torch.load", "torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled", "torch.utils.data.random_split", "open", "super", "range", "logging.getLogger", "io.open", "torch.device", "wandb.init", "torch.Generator", "torch.autograd.grad", "torch.autocast", "csv.writer", "yaml.safe_load", "yaml.load", "json.load", "sklearn.model_selection.train_test_split", "torch.utils.tensorboard.SummaryWriter", "torch.hub.load", "next", "vars", "timm.create_model"}  # fmt: skip
 
 
+_KNOWN = ("torch.", "numpy.", "math.", "random.", "time.", "os.", "sys.", "range", "int", "float", "str", "abs", "round", "min", "max", "len", "format", "divmod", "pow", "sum", "matplotlib.", "logging.", "wandb.")
+
+
 def module_name(name: str) -> bool:
     """Whether an external class or factory makes an ``nn.Module``."""
     if name == api.MODULE or name.startswith(api.MODULE_PREFIXES):
@@ -318,9 +321,16 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
         result = it.arithmetic(operator, owner, args[0])
     elif bound.name in {"eq", "ne", "gt", "lt", "ge", "le", "eq_", "view_as", "format", "join", "matmul", "gather", "masked_fill", "masked_select"}:
         result = Val((), result.tags | extra.tags)
-    elif bound.name in {"view", "reshape"} and len(args) == 2 and args[1].consts() == [-1] and not result.locals():
-        result = Val((), result.tags | {Tag("columns", it.frame.call, node)})
+    else:
+        result = as_columns(it, node, bound.name, args, result)
     it.event("call", node, name=f"?.{bound.name}", value=owner, args=args, kwargs=kwargs, result=result)
+    return result
+
+
+def as_columns(it: Interpreter, node: cst.Call, name: str, args: list[Val], result: Val) -> Val:
+    """``x.view(n, -1)`` of something that is not a batch lays it out as ``n`` parallel streams."""
+    if name in {"view", "reshape"} and len(args) == 2 and args[1].consts() == [-1] and not result.locals():
+        return Val((), result.tags | {Tag("columns", it.frame.call, node)})
     return result
 
 
@@ -383,12 +393,16 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return _draw(it, node, name, args, kwargs)
     if short[:1].isupper() or short == "*" or name in _CLASS_LIKE_CALLS or module_name(name) or _is_factory(name):
         return Val((_external_instance(it, node, name, args, kwargs),), _carried(name, inputs))
+    if short in api.NONLINEAR and name.startswith(("torch.", "numpy.", "math.")):
+        return kinds.curved(inputs)
     if name.startswith(("torch.", "numpy.")):
         dim, has_dim = _dim(args, kwargs, 1)
         if short in api.TENSOR_SUMS | api.TENSOR_MEANS | api.TENSOR_EXTREMES:
             return kinds.tensor_method(short, deep(it, first), dim, has_dim)
         if short in {"mul", "div", "add", "sub"} and len(args) > 1:
             return it.arithmetic({"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract"}[short], args[0], args[1])
+    if not name.startswith(_KNOWN) and it.loops and inputs.tagged("offset"):
+        return Val((), frozenset(Tag("rows", t.of, t.at) if t.kind == "offset" else t for t in inputs.tags))
     if name.startswith(("sklearn.", "torchmetrics.", "scipy.", "math.")) or name in {"min", "max"}:
         return kinds.retag(inputs, "mixed") if inputs.locals() else inputs
     return inputs

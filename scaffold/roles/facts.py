@@ -13,7 +13,7 @@ from scaffold.roles.follow import Interpreter
 from scaffold.roles.trace import Event, Frame, Loop, Trace
 from scaffold.roles.values import NOTHING, Inst, Map, Seq, Tag, Val
 from scaffold.source.project import Project
-from scaffold.source.tree import Source
+from scaffold.source.tree import Source, walk
 
 
 @dataclass(eq=False)
@@ -252,12 +252,30 @@ class Facts:
         """What feeds training: loaders, ranges that slice, and draws, found in the losses that are differentiated."""
         found: dict[object, None] = {}
         for event in self.backwards:
+            around = {i for x in event.loops for i in unwrap(x.value)}
             for tag in sorted(self.loss_of(event).locals(), key=_tag_order):
-                found[tag.of] = None
+                if not (isinstance(tag.of, Inst) and tag.of.qualified == "range") or tag.of in around or self._yields(tag.of):
+                    found[tag.of] = None
             for loop in event.loops:
                 for loader in loaders_of(loop.value):
                     found[loader] = None
         return list(found)
+
+    def _offsets(self, node: cst.Subscript) -> set[Inst]:
+        """The ranges at whose offsets a subscript cuts."""
+        bounds: list[cst.CSTNode | None] = []
+        for element in node.slice:
+            part = element.slice
+            bounds += [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper]
+        tags = {t for b in bounds if b is not None for t in self.trace.value(b).tags if t.kind == "offset"}
+        return {t.of for t in tags if isinstance(t.of, Inst)}
+
+    def _yields(self, data: Inst) -> bool:
+        """Whether a range drives a generator of batches."""
+        if data.source is None or data.call is None:
+            return False
+        loop = next((a for a in data.source.ancestors(data.call) if isinstance(a, cst.For)), None)
+        return loop is not None and any(isinstance(n, cst.Yield) for n in walk(loop.body))
 
     @cached_property
     def fed_by_loops(self) -> bool:
@@ -268,13 +286,13 @@ class Facts:
     def divided_ranges(self) -> list[Inst]:
         """The ranges whose offsets cut training batches, and every other range that shares a subscript with one of them."""
         found = {d for d in self.train_data if isinstance(d, Inst) and d.qualified == "range" and not columns_of(d)}
-        cut = [{t.of for t in v.tags if t.kind == "rows" and isinstance(t.of, Inst) and t.of.qualified == "range"} for n, v in self.trace.values.items() if isinstance(n, cst.Subscript)]
+        cut = [self._offsets(n) for n in self.trace.values if isinstance(n, cst.Subscript)]
         grown = True
         while grown:
             calls_ = {i.call for i in found}
-            more = {o for owners in cut for o in owners if owners & found or o.call in calls_} - found  # type: ignore[union-attr]
+            more = {o for owners in cut for o in owners if owners & found or o.call in calls_} - found
             grown = bool(more)
-            found |= more  # type: ignore[arg-type]
+            found |= more
         return sorted(found, key=lambda i: i.order)
 
     @cached_property

@@ -692,7 +692,7 @@ class Interpreter:
             else:
                 items.append(self.eval(element.value))
         obj.items = items if len(obj.items) != len(items) else [join(a, b) for a, b in zip(obj.items, items, strict=True)]
-        return Val((obj,), combined(*items).tags)
+        return Val((obj,), combined(*items).tags | self._unordered(node))
 
     def dictionary(self, node: cst.Dict) -> Val:
         """A dictionary display; ``**other`` is merged."""
@@ -845,7 +845,12 @@ class Interpreter:
             obj.items = []
         else:
             obj.kind = "set"
-        return Val((obj,), value.tags | kinds.without_local(members).tags)
+        return Val((obj,), value.tags | kinds.without_local(members).tags | self._unordered(node))
+
+    @staticmethod
+    def _unordered(node: cst.CSTNode) -> frozenset[Tag]:
+        """A set's order differs from process to process."""
+        return frozenset({Tag("entropy", "set", node)}) if isinstance(node, (cst.Set, cst.SetComp)) else frozenset()
 
     def dict_comprehension(self, node: cst.DictComp) -> Val:
         """``{k: v for ...}``; keys of a literal sequence are kept apart."""
@@ -916,7 +921,7 @@ class Interpreter:
         key = (node, id(func.scope), func.owner, tuple(args), tuple(sorted(kwargs.items())), self.no_grad > 0, self._version(func))
         scope = Scope(func.scope.source, node, func.scope)
         self._bind(func, scope, args, kwargs)
-        frame = Frame(node, func.scope.source, scope, call, self.frame, owner, func.cls)
+        frame = Frame(node, func.scope.source, scope, call, self.frame, owner, func.cls, not self.no_grad, dict(scope.vars))
         if key in self.memo:
             self.trace.aliases.setdefault(node, []).append(frame)
             return self._replay(self.memo[key])

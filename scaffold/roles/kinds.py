@@ -102,9 +102,14 @@ def tensor_method(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
         return NOTHING
     if kind == "rows":
         return _reduce_rows(name, owner, dim, has_dim)
-    if name in api.TENSOR_EXTREMES:
+    if name in api.TENSOR_EXTREMES or name in api.NONLINEAR:
         return retag(owner, "mixed")
     return Val((), owner.tags)
+
+
+def curved(value: Val) -> Val:
+    """A nonlinear function of data: of rows it is rows again, of a mean or sum it is neither."""
+    return Val((), value.tags) if only(value) in (None, "rows") else retag(value, "mixed")
 
 
 def _reduce_rows(name: str, owner: Val, dim: object, has_dim: bool) -> Val:

@@ -21,6 +21,8 @@ class Frame:
     caller: Frame | None = None
     owner: Inst | None = None
     cls: Class | None = None
+    grad: bool = True
+    arguments: dict[str, Val] = field(default_factory=dict)
     returns: list[Val] = field(default_factory=list)
     yields: list[Val] = field(default_factory=list)
 

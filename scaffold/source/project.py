@@ -46,18 +46,22 @@ def read_source(path: Path, name: str) -> Source:
 
 
 class Project:
-    """A training script and the modules of its own folder that it imports, by dotted module name.
+    """A training script and the local modules that it imports, by dotted module name.
 
-    Only files inside :attr:`root` (the folder of the entry script) are read.
+    Modules are looked for in the script's folder, then in the folders above it up to the repository's root (a script inside a
+    package, or one that appends to ``sys.path``). :attr:`root` is the topmost folder that was needed.
     """
 
     def __init__(self, entry: Path) -> None:
         _check_entry(entry)
-        self.root = entry.resolve().parent
         self.entry = read_source(entry, entry.name)
+        self.folders = _search_path(entry.resolve().parent, "sys.path" in self.entry.text)
+        self.root = self.folders[0]
         self.modules: dict[str, Source] = {}
         self._absent: set[str] = set()
         self._load_imports(self.entry, "")
+        for source in self.sources:
+            source.name = str(source.path.resolve().relative_to(self.root))
 
     @property
     def sources(self) -> list[Source]:
@@ -103,17 +107,42 @@ class Project:
         parts = name.split(".")
         for depth in range(1, len(parts)):
             self._load(".".join(parts[:depth]))
-        base = self.root.joinpath(*parts)
+        for folder in self.folders:
+            if self._load_from(folder, parts, name):
+                return
+        self._absent.add(name)
+
+    def _load_from(self, folder: Path, parts: list[str], name: str) -> bool:
+        base = folder.joinpath(*parts)
         for path in (base.with_suffix(".py"), base / "__init__.py"):
             if path.is_file() and not _SKIP.intersection(path.parts) and path.resolve() != self.entry.path.resolve():
                 try:
-                    source = read_source(path, str(path.relative_to(self.root)))
+                    source = read_source(path, path.name)
                 except ScaffoldError:
                     break
+                if not folder.is_relative_to(self.root):
+                    self.root = folder
                 self.modules[name] = source
                 self._load_imports(source, name)
-                return
-        self._absent.add(name)
+                return True
+        return False
+
+
+def _search_path(folder: Path, extended: bool) -> list[Path]:
+    """The script's folder and, inside a repository or where the script extends ``sys.path``, folders above it."""
+    found = [folder]
+    for parent in folder.parents:
+        if (found[-1] / ".git").exists():
+            return found
+        if parent == parent.parent:
+            break
+        found.append(parent)
+    if extended:
+        return found[:4]
+    package = [folder]
+    while (package[-1] / "__init__.py").exists() and package[-1] != package[-1].parent:
+        package.append(package[-1].parent)
+    return package
 
 
 def _check_entry(entry: Path) -> None:

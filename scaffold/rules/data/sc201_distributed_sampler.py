@@ -89,6 +89,8 @@ def _convert(plan: Plan, author: Author, loader: Loader) -> Iterable[Diagnostic]
             "make the training loader by a call of its own",
         )  # fmt: skip
         return
+    if condition and condition == shuffle.text:
+        sampler = sampler.replace(f", shuffle={condition}", "")
     if condition:
         sampler = f"{sampler} if {condition} else None"
     _place(author, loader, shuffle, sampler, condition)

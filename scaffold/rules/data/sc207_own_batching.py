@@ -67,7 +67,7 @@ def _draw(plan: Plan, author: Author, event: Event) -> Iterable[Diagnostic]:
 def _slices(plan: Plan, author: Author, slicing: Slicing) -> Iterable[Diagnostic]:
     source = slicing.source
     if slicing.problem is not None:
-        yield Diagnostic.at(ID, "error", source, slicing.problem, "this use of the batch's position could not be divided among the ranks", "slice the data as data[i:i + batch_size]")
+        yield Diagnostic.at(ID, "error", *slicing.problem, "this use of the batch's position could not be divided among the ranks", "slice the data as data[i:i + batch_size]")
         return
     rank, world = plan.rank(author, source, slicing.stop), plan.world_size(author, source, slicing.stop)
     if plan.options.batch == "global":
@@ -85,12 +85,15 @@ def _slices(plan: Plan, author: Author, slicing: Slicing) -> Iterable[Diagnostic
 def _slice(plan: Plan, author: Author, source: Source, node: cst.Subscript) -> None:
     rank, world = plan.rank(author, source, node), plan.world_size(author, source, node)
     part = node.slice[0].slice
-    assert isinstance(part, cst.Slice) and part.upper is not None
+    assert isinstance(part, cst.Slice)
     if part.lower is not None:
         _scaled(author, source, part.lower, f" * {world} + {rank}", always=False)
     else:
         author.splice(source, source.span(part)[0], source.span(part)[0], rank)
-    _scaled(author, source, part.upper, f" * {world}:{world}", always=False)
+    if part.upper is None:
+        author.splice(source, source.span(part)[1], source.span(part)[1], f":{world}")
+    else:
+        _scaled(author, source, part.upper, f" * {world}:{world}", always=False)
 
 
 def _scaled(author: Author, source: Source, node: cst.BaseExpression, suffix: str, always: bool) -> None:

@@ -71,9 +71,9 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
             given = keyword(node, "random_state")
             if (given is None or event.source.code(given.value) == "None") and _shuffles(event) and not _seeded(facts, event, "numpy"):
                 _state(author, event.source, node, given)
-        elif event.name in _NUMPY and not _seeded(facts, event, "numpy"):
+        elif event.name in _NUMPY and not event.loops and not _seeded(facts, event, "numpy"):
             _own_generator(author, event.source, node, "default_rng(0)")
-        elif event.name in _RANDOM and not _seeded(facts, event, "random"):
+        elif event.name in _RANDOM and not event.loops and not _seeded(facts, event, "random"):
             _own_generator(author, event.source, node, "Random(0)")
     return
     yield

@@ -103,7 +103,7 @@ def _iterated(plan: Plan, author: Author, event: Event, node: cst.For | cst.Comp
 
 def _is_set(value: Val | None) -> bool:
     """Whether a value is a set whose members are not all numbers."""
-    sets = [o for o in value.objs if isinstance(o, Seq)] if value is not None else []
+    sets = [o for o in value.objs if isinstance(o, Seq)] if value is not None and any(t.kind == "entropy" and t.of == "set" for t in value.tags) else []
     if not sets or any(s.kind != "set" for s in sets):
         return False
     members = [m for s in sets for m in (*s.items, s.rest) if m is not None]

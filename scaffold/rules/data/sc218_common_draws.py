@@ -20,9 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import libcst as cst
+
 from scaffold.plan import Plan
 from scaffold.plan.own_batching import data_draws, deciding_draws
+from scaffold.plan.timing import in_training
+from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts
+from scaffold.roles.trace import Event
 from scaffold.roles.values import Inst
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import broadcast_object
@@ -74,11 +79,29 @@ def _alias(plan: Plan, family: str) -> str | None:
     return None
 
 
+def _data_made(facts: Facts) -> set[str]:
+    """Draws that make or pick data before training: every rank must hold the same data."""
+    found: set[str] = set()
+    for event in facts.trace.of_kind("call"):
+        drawn = event.name in api.DRAWS_TORCH or event.name.startswith(("numpy.random.", "random."))
+        if not drawn or not event.result.tagged("draw") or in_training(facts, event) or event.frame.cls is not None and is_module_class(event):
+            continue
+        if not any(isinstance(f.node, cst.FunctionDef) and f.node.name.value in {"__getitem__", "__iter__"} for f in event.frame.stack()):
+            found.add(event.name)
+    return found
+
+
+def is_module_class(event: Event) -> bool:
+    """Whether a draw happens inside a module (initialisation, which the wrapper broadcasts)."""
+    owner = event.frame.owner
+    return owner is not None and calls.role(owner) == "module"
+
+
 def _needed(facts: Facts) -> set[str]:
     names = {e.name for e in data_draws(facts)}
     slices = any(isinstance(d, Inst) and d.qualified == "range" for d in facts.train_data)
     for event in facts.trace.of_kind("call"):
         if slices and event.name in {"torch.randperm", "numpy.random.permutation", "numpy.random.shuffle", "random.shuffle"}:
             names.add(event.name)
-    names |= deciding_draws(facts)
+    names |= deciding_draws(facts) | _data_made(facts)
     return {n.split(".")[0] for n in names} & _SEEDS.keys()

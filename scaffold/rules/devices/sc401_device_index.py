@@ -166,8 +166,10 @@ def _device(plan: Plan, author: Author, source: Source, node: cst.Call) -> None:
 
 def _is_index(plan: Plan, node: cst.BaseExpression) -> bool:
     """Whether an expression is the number of a GPU."""
+    if not isinstance(node, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript)):
+        return False
     value = plan.facts.trace.value(node)
-    if value.objs:
+    if value.consts():
         return all(type(c) is int for c in value.consts()) and len(value.consts()) == len(value.objs)
     setting = setting_of(plan.facts, value)
     return setting is not None and setting.type == "int"

@@ -27,9 +27,10 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
-from scaffold.plan.files import Access, reads
+from scaffold.plan.files import reads
 from scaffold.plan.first import nodes_in_first
 from scaffold.plan.places import argument_at
+from scaffold.roles.trace import Event
 from scaffold.roles.values import Scope
 from scaffold.rules import Diagnostic
 from scaffold.rules.effects.waiting import wait_before, written_before
@@ -40,24 +41,25 @@ ID = "SC612"
 NAME = "load"
 SEVERITY = "C"
 
+_LOADS = ("torch.load", "torch.jit.load")
 _CPU_ONLY = {"set_rng_state", "set_rng_state_all"}
 _MODULE_USES = {"eval", "train", "parameters", "cuda", "to", "forward", "generate"}
 
 
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Give each ``torch.load`` a device, and let it wait for the save before it."""
-    done: set[cst.CSTNode] = set()
-    for access in reads(plan.facts):
-        if access.event.name not in {"torch.load", "torch.jit.load"} or access.node in done:
+    loads = plan.facts.trace.named(*_LOADS)
+    for event in {e.node: e for e in loads}.values():
+        assert isinstance(event.node, cst.Call)
+        given = argument_at(event.node, 1, "map_location")
+        if plan.device == "cpu" or (given is not None and not _is_none(given.value)):
             continue
-        done.add(access.node)
-        given = argument_at(access.node, 1, "map_location")
-        if plan.device != "cpu" and (given is None or _is_none(given.value)):
-            device = _device(plan, access)
-            if given is None:
-                author.add_argument(access.event.source, access.node, f"map_location={device}")
-            else:
-                author.replace(access.event.source, given.value, device)
+        device = _device(plan, event, event.node)
+        if given is None:
+            author.add_argument(event.source, event.node, f"map_location={device}")
+        else:
+            author.replace(event.source, given.value, device)
+    for access in {a.node: a for a in reads(plan.facts) if a.event.name in _LOADS}.values():
         if access.node not in nodes_in_first(plan.facts) and written_before(plan, access):
             wait_before(plan, author, access)
     return
@@ -68,13 +70,12 @@ def _is_none(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
-def _device(plan: Plan, access: Access) -> str:
+def _device(plan: Plan, event: Event, node: cst.Call) -> str:
     """The device variable in sight for weights, the CPU for what is copied or must stay there."""
-    source, node = access.event.source, access.node
-    uses = set(_uses(source, node))
+    uses = set(_uses(event.source, node))
     if uses & _CPU_ONLY or not uses & {"load_state_dict", *_MODULE_USES}:
         return '"cpu"'
-    name = _device_name(plan, access)
+    name = _device_name(event)
     if name is not None:
         return name
     return '"cuda"' if plan.device == "cuda" and "load_state_dict" not in uses else '"cpu"'
@@ -100,14 +101,14 @@ def _is_named(source: Source, node: cst.CSTNode, names: set[str]) -> bool:
     return isinstance(node, (cst.Name, cst.Attribute)) and source.code(node) in names
 
 
-def _device_name(plan: Plan, access: Access) -> str | None:
+def _device_name(event: Event) -> str | None:
     """A variable of the function, an attribute of ``self``, or a module variable that holds the device at the load."""
-    source, frame = access.event.source, access.event.frame
+    source, frame = event.source, event.frame
     scope: Scope | None = frame.scope
     while scope is not None:
         for name, value in scope.vars.items():
             insts = value.insts()
-            if insts and all(i.qualified == "torch.device" for i in insts) and _bound_before(source, name, access.node, scope):
+            if insts and all(i.qualified == "torch.device" for i in insts) and _bound_before(source, name, event.node, scope):
                 return name
         scope = scope.parent
     if frame.owner is not None:

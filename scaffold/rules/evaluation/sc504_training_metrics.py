@@ -30,7 +30,7 @@ import libcst as cst
 
 from scaffold.plan import Plan
 from scaffold.plan.carried import Carried, carried, local_kinds
-from scaffold.plan.locals import CLEAN, Part, parts
+from scaffold.plan.locals import CLEAN, Part, parts, sharing
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
 from scaffold.roles.facts import StepLoop
@@ -89,15 +89,15 @@ def _each_reading(plan: Plan, author: Author, loop: StepLoop, item: Carried) -> 
 def _shown(plan: Plan, author: Author, source: Source, node: cst.Call, kind: str) -> Iterable[Diagnostic]:
     statement = source.statement(node)
     reads = [*node.args, *([node.func.value] if isinstance(node.func, cst.Attribute) and not isinstance(node.func.value, cst.Name) else [])]
-    for arg in reads:
-        for part in parts(plan.facts, source, arg.value if isinstance(arg, cst.Arg) else arg, plan.sharded):
-            if part.clean:
-                before_statement(plan, author, source, statement, part)
-            elif part.kind != "rows" and kind not in {"save", "file"}:
-                yield Diagnostic.at(
-                    ID, "warning", source, part.node, f"{source.code(part.node)!r} is shown as rank 0 sees it: its share of the batch only",
-                    "compute it from sums over the batch",
-                )  # fmt: skip
+    found = [p for a in reads for p in parts(plan.facts, source, a.value if isinstance(a, cst.Arg) else a, plan.sharded)]
+    for part in sharing(plan.facts, source, found, plan.sharded):
+        if part.clean:
+            before_statement(plan, author, source, statement, part)
+        elif part.kind != "rows" and kind not in {"save", "file"}:
+            yield Diagnostic.at(
+                ID, "warning", source, part.node, f"{source.code(part.node)!r} is shown as rank 0 sees it: its share of the batch only",
+                "compute it from sums over the batch",
+            )  # fmt: skip
 
 
 def _appended(plan: Plan, author: Author, nodes: set[cst.CSTNode], reduced: set[Seq]) -> None:
