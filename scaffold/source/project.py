@@ -11,10 +11,10 @@ from pathlib import Path
 import libcst as cst
 
 from scaffold.errors import ScaffoldError
+from scaffold.source.reach import SKIP, may_train, teaches
 from scaffold.source.tree import Source, dotted
 
 _PYTHON2 = re.compile(r"^\s*(print\s+[\"'\w]|exec\s+[\"']|raise\s+\w+\s*,|except\s+[\w.]+\s*,\s*\w+\s*:)", re.M)
-_SKIP = {"site-packages", "__pycache__", ".git", ".venv", "venv", "node_modules"}
 
 
 def read_source(path: Path, name: str) -> Source:
@@ -59,6 +59,7 @@ class Project:
         self.root = self.folders[0]
         self.modules: dict[str, Source] = {}
         self._absent: set[str] = set()
+        self._trains = may_train(self.folders, self.entry.data)
         self._load_imports(self.entry, "")
         for source in self.sources:
             source.name = str(source.path.resolve().relative_to(self.root))
@@ -115,10 +116,12 @@ class Project:
     def _load_from(self, folder: Path, parts: list[str], name: str) -> bool:
         base = folder.joinpath(*parts)
         for path in (base.with_suffix(".py"), base / "__init__.py"):
-            if path.is_file() and not _SKIP.intersection(path.parts) and path.resolve() != self.entry.path.resolve():
+            if path.is_file() and not SKIP.intersection(path.parts) and path.resolve() != self.entry.path.resolve():
                 try:
+                    if not self._trains and not teaches(path.read_bytes()):
+                        break
                     source = read_source(path, path.name)
-                except ScaffoldError:
+                except (ScaffoldError, OSError):
                     break
                 if not folder.is_relative_to(self.root):
                     self.root = folder
@@ -146,9 +149,16 @@ def _search_path(folder: Path, extended: bool) -> list[Path]:
 
 
 def _check_entry(entry: Path) -> None:
-    if not entry.exists():
-        raise ScaffoldError(f"{entry}: no such file; name the training script")
-    if entry.is_dir():
-        raise ScaffoldError(f"{entry}: is a folder; name the training script in it")
+    try:
+        if entry.is_dir():
+            raise ScaffoldError(f"{entry}: is a folder; name the training script in it")
+        if not entry.exists():
+            raise ScaffoldError(f"{entry}: no such file; name the training script")
+        regular = entry.is_file()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ScaffoldError(f"{entry}: cannot be read ({reason}); name the training script") from None
+    if not regular:
+        raise ScaffoldError(f"{entry}: is not a regular file; name the training script")
     if entry.suffix == ".ipynb":
         raise ScaffoldError(f"{entry}: is a notebook; export it first (jupyter nbconvert --to script {entry.name})")
