@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -50,12 +52,21 @@ def rewrite(source: Source, changes: Iterable[Change]) -> Rewritten:
     data = _splice(source, ordered)
     text = data.decode("utf-8")
     if text != source.text:
+        _check_syntax(source.name, text)
+    return Rewritten(source, text, ordered)
+
+
+def _check_syntax(name: str, text: str) -> None:
+    """Parse the result: by this Python's own parser, which is quick, else by LibCST, which knows newer syntax."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         try:
             cst.parse_module(text)
         except cst.ParserSyntaxError as error:
             line = text.splitlines()[error.raw_line - 1 : error.raw_line]
-            raise EditConflict(f"{source.name}: edits give invalid Python at line {error.raw_line}: {line}") from None
-    return Rewritten(source, text, ordered)
+            raise EditConflict(f"{name}: edits give invalid Python at line {error.raw_line}: {line}") from None
 
 
 def _unique(edits: list[Edit]) -> list[Edit]:
