@@ -73,7 +73,7 @@ def run(request: Request) -> int:
         if not _own_work(request.script):
             raise
         return _nothing(request, "is converted already: nothing to change")
-    target = request.output / request.script.name if request.output else request.script
+    target = request.output / conversion.plan.facts.project.entry.name if request.output else request.script
     if conversion.errors and not request.partial:
         return _blocked(request, summarise(conversion, request.script, target))
     conversion = _marked(conversion)
@@ -151,24 +151,26 @@ def _write(request: Request, conversion: Conversion) -> str:
 
 
 def _contents(conversion: Conversion, folder: Path) -> dict[Path, bytes]:
-    root = conversion.plan.facts.project.root
-    return {folder / f.source.path.resolve().relative_to(root): f.encoded() for f in conversion.changed}
+    return {folder / f.source.name: f.encoded() for f in conversion.changed}
 
 
 def _prove(request: Request, conversion: Conversion) -> Report:
-    """Run the original and the conversion side by side in temporary folders."""
+    """Run the original and the conversion side by side, as from here, in temporary folders."""
     from scaffold.verify.comparison import compare
 
-    root = conversion.plan.facts.project.root
+    project = conversion.plan.facts.project
+    here = Path.cwd()
+    start = here if project.root.is_relative_to(here) and here != Path.home() else project.root
     with tempfile.TemporaryDirectory(prefix="scaffold-convert-") as folder:
-        copy = Path(folder) / root.name
-        copy_project(root, copy)
-        write_all(_contents(conversion, copy))
+        copy = Path(folder) / project.root.relative_to(start)
+        entry = next(f for f in conversion.files if f.source is project.entry)
+        write_all({copy / entry.source.name: entry.encoded(), **_contents(conversion, copy)})
         report = compare(
             request.script,
-            copy / request.script.name,
+            copy / entry.source.name,
             original_args=request.arguments,
             match_batch=request.batch == "per-gpu",
+            root=start,
         )
     return replace(report, converted="its conversion")
 

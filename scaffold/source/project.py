@@ -50,6 +50,8 @@ class Project:
 
     Modules are looked for in the script's folder, then in the folders above it up to the repository's root (a script inside a
     package, or one that appends to ``sys.path``). :attr:`root` is the topmost folder that was needed.
+    :attr:`trains` is False where no text in reach speaks of torch and of backward; then only modules that name a
+    training library are read.
     """
 
     def __init__(self, entry: Path) -> None:
@@ -59,10 +61,11 @@ class Project:
         self.root = self.folders[0]
         self.modules: dict[str, Source] = {}
         self._absent: set[str] = set()
-        self._trains = may_train(self.folders, self.entry.data)
+        self.trains = may_train(self.folders, self.entry.data)
         self._load_imports(self.entry, "")
-        for source in self.sources:
-            source.name = str(source.path.resolve().relative_to(self.root))
+        self.entry.name = str(entry.resolve().relative_to(self.root))
+        for source in self.modules.values():
+            source.name = str(source.path.relative_to(self.root))
 
     @property
     def sources(self) -> list[Source]:
@@ -118,7 +121,7 @@ class Project:
         for path in (base.with_suffix(".py"), base / "__init__.py"):
             if path.is_file() and not SKIP.intersection(path.parts) and path.resolve() != self.entry.path.resolve():
                 try:
-                    if not self._trains and not teaches(path.read_bytes()):
+                    if not self.trains and not teaches(path.read_bytes()):
                         break
                     source = read_source(path, path.name)
                 except (ScaffoldError, OSError):
