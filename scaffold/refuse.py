@@ -7,6 +7,7 @@ import libcst as cst
 from scaffold.errors import Refused
 from scaffold.roles import api
 from scaffold.roles.facts import Facts
+from scaffold.roles.values import Func
 from scaffold.source.tree import Source, dotted
 
 
@@ -27,6 +28,7 @@ def check(facts: Facts) -> None:
             "is in an installed package, that package's own multi-GPU option is the way."
         )
     _environment(facts)
+    _processes(facts)
     if not facts.train_data:
         event = facts.backwards[0]
         raise Refused(
@@ -34,6 +36,19 @@ def check(facts: Facts) -> None:
             "understood: no DataLoader, slice or draw leads to this loss, so there is nothing to divide among processes. Read the data in batches "
             "(torch.utils.data.DataLoader) first, or run independent trainings, one on each GPU."
         )
+
+
+def _processes(facts: Facts) -> None:
+    """Training that the script itself spreads over processes (Hogwild)."""
+    trained = {f.node for e in facts.backwards for f in e.frame.stack()}
+    for event in facts.trace.of_kind("call"):
+        if event.name.endswith(("multiprocessing.Process", "multiprocessing.spawn", "multiprocessing.Pool")):
+            targets = [o for v in (*event.args, *event.kwargs.values()) for o in v.objs if isinstance(o, Func)]
+            if any(t.node in trained for t in targets):
+                raise Refused(
+                    f"{event.source.name}:{event.source.line(event.node)}: starts its own training processes ({event.name}). DDP needs one process for each "
+                    "GPU, started by torchrun: call the training function directly first, then convert."
+                )
 
 
 def _distributed(source: Source) -> None:

@@ -7,7 +7,7 @@ import libcst as cst
 from scaffold.plan.carried import carried, local_kinds
 from scaffold.roles.facts import Facts, Loader
 from scaffold.roles.trace import Event
-from scaffold.roles.values import Inst, Map
+from scaffold.roles.values import LOCAL, Inst, Map
 from scaffold.source.tree import walk
 
 _EXACT = {"sum", "count"}
@@ -89,7 +89,7 @@ def _clean(facts: Facts, event: Event, loader: Loader) -> bool:
 
 
 def _local(tags: frozenset[object], data: object) -> bool:
-    return any(getattr(t, "of", None) is data and getattr(t, "kind", "") in {"rows", "mean", "sum", "count", "ratio", "mixed"} for t in tags)
+    return any(getattr(t, "of", None) is data and getattr(t, "kind", "") in LOCAL for t in tags)
 
 
 def _read_once(facts: Facts, event: Event, data: set[object]) -> bool:

@@ -161,7 +161,7 @@ def _gate(facts: Facts, source: Source, node: cst.CSTNode) -> cst.If | None:
     for parent in source.ancestors(node):
         if isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
             break
-        if isinstance(parent, cst.If) and (found is parent.orelse or tests_existence(facts, parent.test)):
+        if isinstance(parent, cst.If) and ((found is not None and found is parent.orelse) or tests_existence(facts, parent.test)):
             found = parent
     return found
 

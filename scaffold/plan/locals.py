@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from scaffold.plan.carried import local_kinds
+from scaffold.plan.places import argument_for, parameters
 from scaffold.roles.facts import Facts
 from scaffold.source.tree import Source, children, dotted, walk
 
@@ -36,6 +37,8 @@ def parts(facts: Facts, source: Source, node: cst.CSTNode, data: set[object]) ->
     found: list[Part] = []
     for child in _inner(node):
         found += parts(facts, source, child, data)
+    if not found and is_expression and kinds and isinstance(node, cst.Call) and len(node.args) == 1 and isinstance(node.args[0].value, cst.Name):
+        node = node.args[0].value
     if not found and is_expression and kinds:
         kind = "rows" if kinds == {"rows"} else "ratio" if kinds == {"ratio"} else "mixed"
         return [Part(node, kind)]  # type: ignore[arg-type]
@@ -53,6 +56,43 @@ def sharing(facts: Facts, source: Source, found: list[Part], data: set[object]) 
         else:
             out += [Part(n, next(iter(local_kinds(facts, n, data)))) for n in leaves]
     return out
+
+
+def made_of(facts: Facts, source: Source, node: cst.CSTNode, data: set[object], depth: int = 0) -> list[tuple[Source, Part]] | None:
+    """The clean parts that a variable (a message, say) was computed from, in its assignments or in the calls that pass it.
+
+    None if it is not a variable, or one of its origins is not clean.
+    """
+    if not isinstance(node, cst.Name) or depth > 3:
+        return None
+    function = source.function(node)
+    origins: list[tuple[Source, cst.CSTNode]] = []
+    for inner in walk(function):
+        if isinstance(inner, (cst.Assign, cst.AugAssign, cst.Call)) and source.span(inner)[0] >= source.span(node)[0]:
+            continue
+        if isinstance(inner, cst.Assign) and any(isinstance(t.target, cst.Name) and t.target.value == node.value for t in inner.targets):
+            origins.append((source, inner.value))
+        elif isinstance(inner, cst.AugAssign) and dotted(inner.target) == node.value:
+            origins.append((source, inner.value))
+        elif isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value in {"append", "extend"} and dotted(inner.func.value) == node.value:
+            origins += [(source, a.value) for a in inner.args]
+    if not origins and node.value in parameters(function):
+        for frame in facts.called_from(function):
+            arg = argument_for(frame.call, function, node.value)
+            if arg is None or frame.caller is None:
+                return None
+            origins.append((frame.caller.source, arg.value))
+    found: list[tuple[Source, Part]] = []
+    for place, origin in dict.fromkeys(origins):
+        for part in parts(facts, place, origin, data):
+            if part.clean:
+                found.append((place, part))
+            else:
+                deeper = made_of(facts, place, part.node, data, depth + 1) if part.node is not node else None
+                if deeper is None:
+                    return None
+                found += deeper
+    return found or None
 
 
 def _inner(node: cst.CSTNode) -> list[cst.CSTNode]:

@@ -19,6 +19,7 @@ from scaffold.roles.values import (
     Map,
     Mod,
     Obj,
+    Scope,
     Seq,
     Tag,
     Val,
@@ -323,8 +324,24 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
         result = Val((), result.tags | extra.tags)
     else:
         result = as_columns(it, node, bound.name, args, result)
+    if bound.name == "copy_" and args:
+        result = Val((), result.tags | args[0].tags)
+        overwrite(it, node.func, args[0])
     it.event("call", node, name=f"?.{bound.name}", value=owner, args=args, kwargs=kwargs, result=result)
     return result
+
+
+def overwrite(it: Interpreter, target: cst.CSTNode, value: Val) -> None:
+    """``x.data.resize_(n).copy_(batch)`` fills the variable ``x``."""
+    while isinstance(target, (cst.Attribute, cst.Call, cst.Subscript)):
+        target = target.func if isinstance(target, cst.Call) else target.value
+    scope: Scope | None = it.frame.scope
+    while isinstance(target, cst.Name) and scope is not None:
+        if target.value in scope.vars:
+            known = scope.vars[target.value]
+            scope.vars[target.value] = Val(known.objs, known.tags | value.tags)
+            return
+        scope = scope.parent
 
 
 def as_columns(it: Interpreter, node: cst.Call, name: str, args: list[Val], result: Val) -> Val:
@@ -544,9 +561,20 @@ def _total(it: Interpreter, name: str, args: list[Val], kwargs: dict[str, Val]) 
     return Val((), inner.tags)
 
 
+def _makes_rows(name: str, args: list[Val], kwargs: dict[str, Val]) -> bool:
+    """Whether a draw gives many numbers at once: a batch, not one choice and not an order."""
+    short = name.rpartition(".")[2]
+    if name in api.PERMUTATIONS:
+        return False
+    if name.startswith("numpy.random."):
+        positional = {"rand": 1, "randn": 1, "randint": 3, "choice": 2, "normal": 3, "uniform": 3, "beta": 3, "random": 1, "binomial": 3}
+        return "size" in kwargs or len(args) >= positional.get(short, 3)
+    return name.startswith("torch.") or name in {"random.sample", "random.choices"}
+
+
 def _draw(it: Interpreter, node: cst.Call, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     tags = {Tag("draw", name, node)}
-    if it.loops and not it.no_grad and name not in {"random.random", "random.randint", "random.choice", "random.uniform", "numpy.random.rand", "random.randrange", "random.shuffle", "numpy.random.shuffle", "torch.randperm", "numpy.random.permutation"}:
+    if it.loops and not it.no_grad and _makes_rows(name, args, kwargs):
         tags.add(Tag("rows", node, node))
         size = kwargs.get("size", args[-1] if len(args) > 1 else None)
         if name in api.INDEX_DRAWS and size is not None:

@@ -332,6 +332,10 @@ class Interpreter:
                     return bool(value.objs[0].value)
                 return True if isinstance(value.objs[0], (Inst, Func)) else None
             return None
+        if isinstance(test, cst.Attribute) and self.inside_module and dotted(test.value) == "self":
+            value = self.trace_eval(test)
+            known = [o.value for o in value.objs if isinstance(o, Const)]
+            return bool(known[0]) if len(value.objs) == 1 == len(known) and isinstance(known[0], (bool, type(None))) else None
         if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
             return self._decide_comparison(test)
         return None
@@ -625,7 +629,7 @@ class Interpreter:
                 obj.rest = join(obj.rest, value)
             elif isinstance(obj, Inst):
                 obj.attrs["[]"] = join(obj.attrs.get("[]"), value)
-        if not owner.objs and value.locals() and isinstance(target.value, cst.Name):
+        if not owner.objs and value.locals() and not owner.tagged("rows") and isinstance(target.value, cst.Name):
             name = target.value.value
             scope = self._scope_of(name)
             scope.vars[name] = Val((), scope.vars.get(name, NOTHING).tags | value.tags)

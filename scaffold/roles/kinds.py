@@ -59,6 +59,8 @@ def _binary_kind(operator: str, a: str | None, b: str | None) -> str:
             return "rows"
         if {a, b} == {"mean", "count"}:
             return "sum"
+        if "inverse" in (a, b) and {a, b} & {"sum", "count"}:
+            return "mean"
         if a == b == "mean":
             return "mixed"
         return "mixed"
@@ -66,7 +68,7 @@ def _binary_kind(operator: str, a: str | None, b: str | None) -> str:
         if b is None:
             return a or "mixed"
         if a is None:
-            return "rows" if b == "rows" else "mixed"
+            return {"rows": "rows", "count": "inverse"}.get(b, "mixed")
         if a == "rows" or b == "rows":
             return "rows"
         if b == "count":

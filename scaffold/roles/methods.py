@@ -112,6 +112,8 @@ def instance_method(
         extra = combined(owner, *(calls.deep(it, a) for a in (*args, *kwargs.values())))
         result = Val((), frozenset(t for t in extra.tags if t.kind not in {"samples", "batches"}))
         result = calls.as_columns(it, node, name, args, result)
+        if name == "copy_" and args:
+            calls.overwrite(it, node.func, args[0])
         if inst.qualified[:1].isupper() or "." in inst.qualified:
             if name[:1].isupper() or name.startswith("from_"):
                 result = Val((inst,), result.tags)

@@ -16,7 +16,8 @@ class Tag(NamedTuple):
     ``kind`` is one of
 
     * how a rank's value of local data relates to the whole batch, with ``of`` the loader or draw it came from:
-      ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``ratio`` (of two sums), ``mixed``;
+      ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``inverse`` (of a
+      count), ``ratio`` (of two sums), ``mixed``;
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
     * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
@@ -28,7 +29,7 @@ class Tag(NamedTuple):
     at: cst.CSTNode | None = None
 
 
-LOCAL = ("rows", "mean", "sum", "count", "ratio", "mixed")
+LOCAL = ("rows", "mean", "sum", "count", "inverse", "ratio", "mixed")
 
 
 @dataclass(eq=False, slots=True, repr=False)

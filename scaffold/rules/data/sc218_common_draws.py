@@ -104,4 +104,8 @@ def _needed(facts: Facts) -> set[str]:
         if slices and event.name in {"torch.randperm", "numpy.random.permutation", "numpy.random.shuffle", "random.shuffle"}:
             names.add(event.name)
     names |= deciding_draws(facts) | _data_made(facts)
+    for event in facts.trace.of_kind("call"):
+        one = event.result.tagged("draw") and not event.result.locals()
+        if one and in_training(facts, event) and event.name.startswith(("numpy.random.", "random.")) and not is_module_class(event):
+            names.add(event.name)
     return {n.split(".")[0] for n in names} & _SEEDS.keys()

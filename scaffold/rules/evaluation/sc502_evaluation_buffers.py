@@ -47,6 +47,8 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
             training = {x.node for e in plan.facts.backwards for x in e.loops}
             outer = next((x for x in loops if x.node not in training), None)
             name = dotted(event.node.func) if isinstance(event.node, cst.Call) and not event.grad else None
+            if name is not None and model.inst not in plan.facts.trace.value(event.node.func).insts():  # type: ignore[attr-defined]
+                continue
             if outer is None or name is None or outer.frame is not event.frame or (outer.node, name) in done:
                 continue
             done.add((outer.node, name))

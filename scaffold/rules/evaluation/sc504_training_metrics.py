@@ -30,7 +30,7 @@ import libcst as cst
 
 from scaffold.plan import Plan
 from scaffold.plan.carried import Carried, carried, local_kinds
-from scaffold.plan.locals import CLEAN, Part, parts, sharing
+from scaffold.plan.locals import CLEAN, Part, made_of, parts, sharing
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
 from scaffold.roles.facts import StepLoop
@@ -93,6 +93,9 @@ def _shown(plan: Plan, author: Author, source: Source, node: cst.Call, kind: str
     for part in sharing(plan.facts, source, found, plan.sharded):
         if part.clean:
             before_statement(plan, author, source, statement, part)
+        elif (origins := made_of(plan.facts, source, part.node, plan.sharded)) is not None:
+            for place, origin in origins:
+                in_place(plan, author, place, origin)
         elif part.kind != "rows" and kind not in {"save", "file"}:
             yield Diagnostic.at(
                 ID, "warning", source, part.node, f"{source.code(part.node)!r} is shown as rank 0 sees it: its share of the batch only",

@@ -50,6 +50,9 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         entry = plan.facts.project.entry
         yield Diagnostic.at(ID, "error", entry, entry.tree, "no place for the process group was found", "call the training code from this file")
         return
+    if not plan.facts.trace.complete:
+        entry = plan.facts.project.entry
+        yield Diagnostic.at(ID, "error", entry, entry.tree, "the script is too large to be followed to its end", "convert the module that trains on its own")
     source = setup.source
     dist = plan.dist(author, source)
     author.need(source, "import os")

@@ -1,0 +1,3 @@
+import time
+
+RUN = "runs/" + time.strftime("%H%M%S")
