@@ -70,9 +70,7 @@ def _backward(plan: Plan, author: Author, event: Event) -> Iterable[Diagnostic]:
     if kinds <= {"mean", "count", "rows"}:
         return
     if kinds == {"sum"}:
-        world = plan.world_size(author, source, node)
-        text = source.code(loss)
-        author.replace(source, loss, f"({text} * {world})")
+        author.wrap(source, loss, "(", f" * {plan.world_size(author, source, node)})")
         return
     terms = _terms(plan, source, loss, node)
     if terms is not None:
