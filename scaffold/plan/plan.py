@@ -9,6 +9,7 @@ import libcst as cst
 
 from scaffold.plan.carried import carried
 from scaffold.plan.evaluation import shardable
+from scaffold.plan.in_batch import InBatch, in_batch_losses
 from scaffold.plan.locals import Part, accumulated
 from scaffold.plan.options import Options
 from scaffold.plan.places import parameters
@@ -32,11 +33,16 @@ class Plan:
     reductions: dict[cst.CSTNode, dict[str, str]] = field(default_factory=dict)
     each_step: tuple[tuple[Source, Part], ...] = ()
     divided_evaluation: frozenset[cst.CSTNode] = frozenset()
+    in_batch: tuple[InBatch, ...] = ()
 
     @classmethod
     def of(cls, project: Project, options: Options, facts: Facts | None = None) -> Plan:
         """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
         first = facts or Facts.of(project)
+        in_batch = in_batch_losses(first, {*first.train_data, *first.divided_ranges})
+        gathered = [a for loss in in_batch for a in loss.arguments]
+        if gathered:
+            first = Facts.of(project, {}, gathered)
         divided = shardable(first, [x for x in first.loaders if x.role == "eval"]) if options.evaluation == "shard" else []
         data = {*first.train_data, *first.divided_ranges, *(x.inst for x in divided)}
         reductions: dict[cst.CSTNode, dict[str, str]] = {}
@@ -51,8 +57,8 @@ class Plan:
                     each_step += [(loop.source, t) for t in terms]
             if kept:
                 reductions[loop.node] = kept
-        second = Facts.of(project, reductions) if reductions else first
-        return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided))
+        second = Facts.of(project, reductions, gathered) if reductions else first
+        return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided), in_batch)
 
     @cached_property
     def setup(self) -> Setup | None:

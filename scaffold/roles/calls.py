@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from scaffold.roles import api, kinds
+from scaffold.roles import api, kinds, pairs
 from scaffold.roles.trace import Frame
 from scaffold.roles.values import (
     NOTHING,
@@ -103,6 +103,8 @@ def _arguments(it: Interpreter, node: cst.Call) -> tuple[list[Val], dict[str, Va
     kwargs: dict[str, Val] = {}
     for arg in node.args:
         value = it.eval(arg.value)
+        if arg in it.gathered:
+            value = kinds.gathered(value)
         if arg.star == "*":
             members = [o for o in value.objs if isinstance(o, Seq)]
             if members and members[0].rest is None:
@@ -224,7 +226,8 @@ def _call_instance(it: Interpreter, node: cst.Call, inst: Inst, args: list[Val],
     if method is not None:
         return it.enter(method, args, kwargs, node)
     it.event("call", node, name=f"{inst.qualified}.__call__", value=Val((inst,)), args=args, kwargs=kwargs)
-    return combined(*args, *kwargs.values())
+    inputs = combined(*args, *kwargs.values())
+    return pairs.mark(node, kinds.loss(inputs, "mean")) if inst.qualified.startswith(pairs.LIBRARIES) else inputs
 
 
 def _module_call(
@@ -240,7 +243,7 @@ def _module_call(
     if func is not None:
         result = it.enter(func, args, kwargs, node)
     else:
-        result = _external_module(it, inst, args, kwargs)
+        result = _external_module(it, node, inst, args, kwargs)
     it.inside_module -= 1
     if outermost and not it.no_grad and (kind == "forward" or deep(it, result).tags):
         result = Val(result.objs, result.tags | {Tag("grad", it.trace.root(inst), node)})
@@ -258,12 +261,14 @@ def _mark_members(value: Val, tag: Tag) -> None:
             obj.items = {k: Val(i.objs, i.tags | {tag}) for k, i in obj.items.items()}
 
 
-def _external_module(it: Interpreter, inst: Inst, args: list[Val], kwargs: dict[str, Val]) -> Val:
+def _external_module(it: Interpreter, node: cst.CSTNode, inst: Inst, args: list[Val], kwargs: dict[str, Val]) -> Val:
     inputs = combined(*(deep(it, a) for a in (*args, *kwargs.values())))
     for base in inst.bases():
         loss = api.LOSS_CLASSES.get(base.rpartition(".")[2]) if base.startswith("torch.nn.") else None
         if loss is not None:
             return kinds.loss(inputs, loss_settings(loss, inst.args, inst.kwargs)[0])
+        if base.startswith("torch.nn.") and isinstance(node, cst.Call):
+            inputs = pairs.function(node, base.rpartition(".")[2], args, inputs)
     for child in (v for v in inst.attrs.values()):
         for part in child.insts():
             if isinstance(part.cls, Class) and role(part) == "module":
@@ -327,6 +332,9 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
     if bound.name == "copy_" and args:
         result = Val((), result.tags | args[0].tags)
         overwrite(it, node.func, args[0])
+    if pairs.transposed(bound.name, args):
+        result = pairs.turn(node, result)
+    result = pairs.function(node, bound.name, [owner, *args], result)
     it.event("call", node, name=f"?.{bound.name}", value=owner, args=args, kwargs=kwargs, result=result)
     return result
 
@@ -372,6 +380,9 @@ def _call_external(it: Interpreter, node: cst.Call, name: str, args: list[Val], 
         it.event("call", node, name=name, value=first, args=args, kwargs=kwargs, result=first)
         return Val(tuple(first.insts()), first.tags)
     result = _external_result(it, node, name, args, kwargs)
+    if name.startswith(("torch.", "einops.")):
+        short = name.rpartition(".")[2]
+        result = pairs.turn(node, result) if pairs.transposed(short, args[1:]) else pairs.function(node, short, args, result)
     it.event("call", node, name=name, args=args, kwargs=kwargs, result=result)
     for value in (*args, *kwargs.values()):
         for obj in value.objs:
@@ -614,7 +625,8 @@ def attribute(it: Interpreter, owner: Val, name: str, node: cst.CSTNode) -> Val:
         tags = kinds.tensor_method("size", owner, None, False).tags if name == "shape" else owner.tags
         if name == "data":
             tags = kinds.without_grad(Val((), tags)).tags
-        return Val((made,), tags)
+        value = Val((made,), tags)
+        return pairs.turn(node, value) if name == "T" else value
     return join(*found)
 
 

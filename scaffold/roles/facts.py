@@ -81,9 +81,11 @@ class Facts:
     trace: Trace
 
     @classmethod
-    def of(cls, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None) -> Facts:
-        """Follow a project and collect its facts; ``reduced`` as in :class:`Interpreter`."""
-        return cls(project, Interpreter(project, reduced).run())
+    def of(
+        cls, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, gathered: Iterable[cst.Arg] = ()
+    ) -> Facts:
+        """Follow a project and collect its facts; ``reduced`` and ``gathered`` as in :class:`Interpreter`."""
+        return cls(project, Interpreter(project, reduced, gathered).run())
 
     # ---- training ----------------------------------------------------------------------------------------------
 
@@ -253,7 +255,7 @@ class Facts:
         found: dict[object, None] = {}
         for event in self.backwards:
             around = {i for x in event.loops for i in unwrap(x.value)}
-            for tag in sorted(self.loss_of(event).locals(), key=_tag_order):
+            for tag in sorted(self.loss_of(event).sources(), key=_tag_order):
                 if not (isinstance(tag.of, Inst) and tag.of.qualified == "range") or tag.of in around or self._yields(tag.of):
                     found[tag.of] = None
             for loop in event.loops:
@@ -339,9 +341,9 @@ class Facts:
                 if known is None:
                     found[(loop.node, data)] = StepLoop(loop.node, loop.source, loop.frame, data, training, event)
         for event in self.backwards:
-            held = {t.of for t in self.loss_of(event).locals()} & draws
+            held = {t.of for t in self.loss_of(event).sources()} & draws
             feeding = [x for x in event.loops if loaders_of(x.value)]
-            if held and event.loops and not feeding and not any(isinstance(t.of, Inst) for t in self.loss_of(event).locals()):
+            if held and event.loops and not feeding and not any(isinstance(t.of, Inst) for t in self.loss_of(event).sources()):
                 loop = self._stepping_loop(event)
                 for draw in held:
                     found.setdefault((loop.node, draw), StepLoop(loop.node, loop.source, loop.frame, draw, True, event))

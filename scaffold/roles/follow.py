@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from scaffold.roles import kinds
+from scaffold.roles import kinds, pairs
 from scaffold.roles.trace import Event, Frame, Loop, Trace
 from scaffold.roles.values import (
     NOTHING,
@@ -57,14 +57,18 @@ class Recording:
 class Interpreter:
     """Runs a project abstractly from its entry script; :attr:`trace` holds what was seen.
 
-    ``reduced`` names, for a loop, the variables that will be made the same on all ranks right behind it.
+    ``reduced`` names, for a loop, the variables that will be made the same on all ranks right behind it;
+    ``gathered`` are arguments that will be put together from all ranks.
     """
 
-    def __init__(self, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None) -> None:
+    def __init__(
+        self, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, gathered: Iterable[cst.Arg] = ()
+    ) -> None:
         from scaffold.roles import calls
 
         self.project = project
         self.reduced = reduced or {}
+        self.gathered = frozenset(gathered)
         self.trace = Trace()
         self.frame: Frame = None  # type: ignore[assignment]
         self.loops: list[Loop] = []
@@ -721,6 +725,10 @@ class Interpreter:
         """Arithmetic; list and string concatenation keep their members."""
         left, right = self.eval(node.left), self.eval(node.right)
         result = self.arithmetic(type(node.operator).__name__, left, right)
+        if isinstance(node.operator, cst.MatrixMultiply):
+            result = pairs.product(node, left, right, result)
+        else:
+            result = pairs.spread(node, [node.left, node.right], [left, right], result)
         if kinds.only(result) == "ratio" and left.tagged("grad") and isinstance(node.operator, cst.Divide):
             self.event("weighted", node, value=right)
             return kinds.retag(result, "mean")

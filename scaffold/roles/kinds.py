@@ -135,6 +135,11 @@ def without_local(value: Val) -> Val:
     return Val((), tags) if tags else NOTHING
 
 
+def gathered(value: Val) -> Val:
+    """``value`` put together from all ranks: the whole batch's, on each of them."""
+    return Val(value.objs, frozenset(Tag("whole", t.of, t.at) if t.kind in LOCAL else t for t in value.tags))
+
+
 def loss(inputs: Val, reduction: object) -> Val:
     """Result of a loss function over a batch: its reduction says which kind."""
     if only(inputs) is None:

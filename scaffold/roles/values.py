@@ -17,7 +17,8 @@ class Tag(NamedTuple):
 
     * how a rank's value of local data relates to the whole batch, with ``of`` the loader or draw it came from:
       ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``inverse`` (of a
-      count), ``ratio`` (of two sums), ``mixed``;
+      count), ``ratio`` (of two sums), ``mixed``; ``whole`` if the ranks' shares were gathered;
+    * ``turned``: the samples lie along the second axis; ``pairs``: compares the samples of one batch with each other;
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
     * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
@@ -173,6 +174,10 @@ class Val(NamedTuple):
     def locals(self) -> frozenset[Tag]:
         """The tags that say the value differs between ranks because its data does."""
         return frozenset(t for t in self.tags if t.kind in LOCAL)
+
+    def sources(self) -> frozenset[Tag]:
+        """The tags that say which data the value comes from, of this rank alone or of all."""
+        return frozenset(t for t in self.tags if t.kind == "whole" or t.kind in LOCAL)
 
     def of(self, kind: str) -> list[object]:
         """The objects that tags of ``kind`` point to."""

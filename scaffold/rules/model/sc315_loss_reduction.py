@@ -66,6 +66,8 @@ def _backward(plan: Plan, author: Author, event: Event) -> Iterable[Diagnostic]:
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
     loss = node.args[0].value if event.name == "torch.autograd.backward" and node.args else node.func.value
+    if plan.facts.loss_of(event).tagged("pairs") and any(x.reason for x in plan.in_batch):
+        return  # SC316 says why
     kinds = {t.kind for e in plan.facts.backwards if e.node is node for t in plan.facts.loss_of(e).locals() if t.of in plan.sharded}
     if kinds <= {"mean", "count", "rows"}:
         return
