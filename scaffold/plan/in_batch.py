@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from scaffold.roles import calls
+from scaffold.roles import calls, pairs
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Frame
 from scaffold.roles.values import Const, Map, Seq, Val
@@ -40,7 +40,9 @@ def _boundary(facts: Facts, node: cst.CSTNode, data: set[object]) -> InBatch:
     """The outermost call around the comparison that is handed features of the batch."""
     source = next(s for s in facts.project.sources if node in s.parents)
     outer = [c for f in facts.called_from(source.function(node)) for c in reversed([g.call for g in f.stack()])]
-    for call in (*outer, node):
+    if isinstance(node, cst.Call) and any(i.qualified.startswith(pairs.LIBRARIES) for i in facts.trace.value(node.func).insts()):
+        outer.append(node)
+    for call in outer:
         if isinstance(call, cst.Call) and any(_is_feature(facts.trace.value(a.value), data) for a in call.args):
             return _gathering(facts, next(s for s in facts.project.sources if call in s.parents), call, data)
     return InBatch(source, node, (), "the samples are compared inside the model or in the training loop itself")
@@ -53,7 +55,7 @@ def _is_feature(value: Val, data: set[object]) -> bool:
 def _gathering(facts: Facts, source: Source, call: cst.Call, data: set[object]) -> InBatch:
     values = [(a, facts.trace.value(a.value)) for a in call.args]
     local = [(a, v) for a, v in values if any(t.of in data for t in v.locals())]
-    if any(a.star or any(isinstance(o, (Seq, Map)) for o in v.objs) or any(t.kind != "rows" for t in v.locals()) for a, v in local):
+    if any(a.star or any(isinstance(o, (Seq, Map)) for o in v.objs) or any(t.kind != "rows" for t in v.locals()) or v.tagged("turned") for a, v in local):
         return InBatch(source, call, (), "it is handed a container of features, or numbers that were reduced before")
     size = _batch_size_inside(facts, call)
     if size:

@@ -9,8 +9,8 @@ import libcst as cst
 
 from scaffold.source.tree import Source, Statement
 
-AFTER, SETUP, HOIST, BEFORE, GUARD = range(5)
-"""Order of texts inserted at one place: what ends the statement before, set-up, hoisted collectives, the rest."""
+AFTER, HEAD, SETUP, HOIST, BEFORE, GUARD = range(6)
+"""Order of texts inserted at one place: what ends the statement before, imports and helpers, set-up, hoisted collectives, the rest."""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import libcst as cst
 
-from scaffold.source.edits import BEFORE, GUARD, SETUP, Edit, Guard, Helper, Import, Under, is_docstring
+from scaffold.source.edits import GUARD, HEAD, SETUP, Edit, Guard, Helper, Import, Under, is_docstring
 from scaffold.source.tree import Source, Statement, dotted
 
 Change = Edit | Guard | Under | Import | Helper
@@ -40,8 +41,11 @@ def rewrite(source: Source, changes: Iterable[Change]) -> Rewritten:
     """
     mine = list(dict.fromkeys(c for c in changes if c.source is source))
     edits = [c for c in mine if isinstance(c, Edit)]
-    edits += _imports(source, [c for c in mine if isinstance(c, Import)])
-    edits += _helpers(source, [c for c in mine if isinstance(c, Helper)])
+    imports = [c for c in mine if isinstance(c, Import)]
+    helpers = [c for c in mine if isinstance(c, Helper)]
+    head = _head(source, edits, imports, helpers)
+    edits += _imports(source, head, imports)
+    edits += _helpers(source, head, helpers)
     for item in mine:
         if isinstance(item, Under):
             run = list(item.statements)
@@ -87,12 +91,25 @@ def _splice(source: Source, edits: tuple[Edit, ...]) -> bytes:
     return b"".join([*parts, source.data[at:]])
 
 
-def _imports(source: Source, wanted: list[Import]) -> list[Edit]:
+def _head(source: Source, edits: list[Edit], imports: list[Import], helpers: list[Helper]) -> list[cst.CSTNode]:
+    """The top of the module: the statements before the first that runs what is imported or defined."""
+    names = {line.line.split()[-1].partition(".")[0] for line in imports} | {h.name for h in helpers}
+    used = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b") if names else None
+    places = sorted(e.start for e in edits if used and used.search(e.text))
+    for index, statement in enumerate(source.tree.body):
+        if places and not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            start, end = source.lines_of(statement)
+            if any(start <= p < end for p in places):
+                return list(source.tree.body[:index])
+    return list(source.tree.body)
+
+
+def _imports(source: Source, head: list[cst.CSTNode], wanted: list[Import]) -> list[Edit]:
     present: set[str] = set()
     last_torch: cst.CSTNode | None = None
     anchor: cst.CSTNode | None = None
     first_import: cst.CSTNode | None = None
-    for statement in source.tree.body:
+    for statement in head:
         if not isinstance(statement, cst.SimpleStatementLine):
             if anchor is not None:
                 break
@@ -125,8 +142,12 @@ def _imports(source: Source, wanted: list[Import]) -> list[Edit]:
         text = item.line + source.newline
         if at == len(source.data) and not source.data.endswith(b"\n"):
             text = source.newline + text
-        edits.append(Edit(source, at, at, text, item.rule, item.why, SETUP))
+        edits.append(Edit(source, at, at, text, item.rule, item.why, HEAD))
     return edits
+
+
+def _is_import(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], (cst.Import, cst.ImportFrom))
 
 
 def _import_order(item: Import) -> tuple[bool, str]:
@@ -152,23 +173,17 @@ def _top(source: Source) -> int:
     return source.lines_of(body[0])[0] if body else len(source.data)
 
 
-def _helpers(source: Source, helpers: list[Helper]) -> list[Edit]:
+def _helpers(source: Source, head: list[cst.CSTNode], helpers: list[Helper]) -> list[Edit]:
     unique = {h.name: h for h in helpers}
     if not unique:
         return []
-    imports = [
-        s
-        for s in source.tree.body
-        if isinstance(s, cst.SimpleStatementLine) and isinstance(s.body[0], (cst.Import, cst.ImportFrom))
-    ]
-    body = source.tree.body
     end = 0
-    for statement in body:
-        if statement in imports or is_docstring(statement):
-            end = body.index(statement) + 1
+    for index, statement in enumerate(head):
+        if _is_import(statement) or is_docstring(statement):
+            end = index + 1
         elif isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             break
-    at = source.lines_of(body[end - 1])[1] if end else _top(source)
+    at = source.lines_of(head[end - 1])[1] if end else _top(source)
     nl = source.newline
     unit = source.tree.default_indent
     edits = []
@@ -177,11 +192,11 @@ def _helpers(source: Source, helpers: list[Helper]) -> list[Edit]:
             unit * ((len(x) - len(x.lstrip(" "))) // 4) + x.lstrip(" ") if x.strip() else ""
             for x in helper.code.strip().split("\n")
         )
-        edits.append(Edit(source, at, at, nl + nl + code + nl, helper.rule, helper.why, BEFORE))
+        edits.append(Edit(source, at, at, nl + nl + code + nl, helper.rule, helper.why, HEAD))
     following = source.data[at:]
     if following.strip() and not following.startswith((b"\n\n", b"\r\n\r\n")):
         pad = nl if following.startswith((b"\n", b"\r\n")) else nl + nl
-        edits.append(Edit(source, at, at, pad, edits[-1].rule, edits[-1].why, BEFORE + 1))
+        edits.append(Edit(source, at, at, pad, edits[-1].rule, edits[-1].why, HEAD))
     return edits
 
 
