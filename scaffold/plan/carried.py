@@ -131,7 +131,7 @@ def _resets(source: Source, loop: cst.CSTNode, name: str) -> bool:
 def _set_before(source: Source, loop: cst.CSTNode, name: str) -> bool:
     start = source.span(loop)[0]
     outer = next((a for a in source.ancestors(loop) if isinstance(a, (cst.For, cst.While, cst.FunctionDef))), source.tree)
-    body = outer if isinstance(outer, cst.Module) else outer.body  # type: ignore[attr-defined]
+    body = outer if isinstance(outer, cst.Module) else outer.body
     for node in walk(body):
         if isinstance(node, (cst.Assign, cst.AnnAssign)) and source.span(node)[0] < start:
             targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]

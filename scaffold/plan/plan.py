@@ -9,8 +9,8 @@ import libcst as cst
 
 from scaffold.plan.carried import carried
 from scaffold.plan.evaluation import shardable
-from scaffold.plan.in_batch import InBatch, in_batch_losses
 from scaffold.plan.locals import Part, accumulated
+from scaffold.plan.losses import Losses, plan_losses
 from scaffold.plan.options import Options
 from scaffold.plan.places import parameters
 from scaffold.plan.regions import divided_loops
@@ -33,16 +33,13 @@ class Plan:
     reductions: dict[cst.CSTNode, dict[str, str]] = field(default_factory=dict)
     each_step: tuple[tuple[Source, Part], ...] = ()
     divided_evaluation: frozenset[cst.CSTNode] = frozenset()
-    in_batch: tuple[InBatch, ...] = ()
+    losses: Losses = field(default_factory=Losses)
 
     @classmethod
     def of(cls, project: Project, options: Options, facts: Facts | None = None) -> Plan:
         """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
         first = facts or Facts.of(project)
-        in_batch = in_batch_losses(first, {*first.train_data, *first.divided_ranges})
-        gathered = [a for loss in in_batch for a in loss.arguments]
-        if gathered:
-            first = Facts.of(project, {}, gathered)
+        losses, first = plan_losses(project, first)
         divided = shardable(first, [x for x in first.loaders if x.role == "eval"]) if options.evaluation == "shard" else []
         data = {*first.train_data, *first.divided_ranges, *(x.inst for x in divided)}
         reductions: dict[cst.CSTNode, dict[str, str]] = {}
@@ -57,8 +54,8 @@ class Plan:
                     each_step += [(loop.source, t) for t in terms]
             if kept:
                 reductions[loop.node] = kept
-        second = Facts.of(project, reductions, gathered) if reductions else first
-        return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided), in_batch)
+        second = Facts.of(project, reductions, losses.changed()) if reductions else first
+        return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided), losses)
 
     @cached_property
     def setup(self) -> Setup | None:
@@ -214,7 +211,7 @@ class Plan:
             if isinstance(current, cst.Call) and current in self._evaluating:
                 found.append(current)
             elif not isinstance(current, cst.Lambda):
-                stack += list(children(current))  # type: ignore[arg-type]
+                stack += list(children(current))
         return found
 
     def telling_apart(self, loader: Loader, twins: list[Loader]) -> str:

@@ -15,7 +15,7 @@ from scaffold.plan.places import Storage, argument_for, common_suite, parameters
 from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts, Model, Optimizer
 from scaffold.roles.trace import Event, Frame
-from scaffold.roles.values import Inst
+from scaffold.roles.values import Inst, combined
 from scaffold.source.tree import Source, Statement
 
 SAFE_ON_WRAPPER = {"train", "eval", "parameters", "zero_grad", "training", "requires_grad_", "__call__", "no_sync", "forward"}
@@ -154,7 +154,7 @@ def _touches(facts: Facts, event: Event, inst: Inst) -> bool:
 def _differentiated_by_hand(facts: Facts, model: Model) -> str:
     for event in facts.trace.named("torch.autograd.grad"):
         targets = event.argument(1, "inputs")
-        if targets is not None and any(t.kind == "param" and t.of is model.inst for t in calls.combined(targets).tags):
+        if targets is not None and any(t.kind == "param" and t.of is model.inst for t in combined(targets).tags):
             return f"{event.source.name}:{event.source.line(event.node)} differentiates by torch.autograd.grad, whose result DDP does not reduce"
     return ""
 

@@ -91,11 +91,13 @@ STRUCTURAL_METHODS = {
 PARAMETER_METHODS = {"parameters", "named_parameters", "children", "named_children", "modules", "named_modules", "buffers", "named_buffers"}
 
 TENSOR_SUMS = {"sum", "nansum", "count_nonzero"}
-TENSOR_MEANS = {"mean", "nanmean", "median", "std", "var"}
+TENSOR_MEANS = {"mean", "nanmean"}
+TENSOR_SPREADS = {"median", "std", "var", "nanmedian", "quantile", "logsumexp"}
 TENSOR_EXTREMES = {"max", "min", "amax", "amin", "norm", "any", "all", "unique", "topk_", "argmax", "argmin"}
+RAGGED = {"masked_select", "nonzero", "pack_padded_sequence", "argwhere"}
 TENSOR_SCALARS = {"item", "tolist"}
 TENSOR_SIZES = {"size", "shape", "numel", "nelement"}
-NONLINEAR = {"exp", "log", "log2", "log10", "log1p", "sqrt", "pow", "power", "square", "sigmoid", "tanh", "expm1", "rsqrt", "reciprocal"}
+NONLINEAR = {"exp", "log", "log2", "log10", "log1p", "sqrt", "pow", "power", "square", "sigmoid", "tanh", "expm1", "rsqrt", "reciprocal", "clamp", "clip", "relu", "abs", "softplus", "maximum", "minimum", "clamp_min", "logsumexp"}
 KEEP = {
     "item", "detach", "cpu", "cuda", "to", "clone", "float", "double", "half", "long", "int", "data", "numpy", "squeeze", "unsqueeze", "view",
     "contiguous", "type", "bool", "abs", "requires_grad_", "tolist", "mul_", "add_", "div_", "round",

@@ -103,8 +103,6 @@ def _arguments(it: Interpreter, node: cst.Call) -> tuple[list[Val], dict[str, Va
     kwargs: dict[str, Val] = {}
     for arg in node.args:
         value = it.eval(arg.value)
-        if arg in it.gathered:
-            value = kinds.gathered(value)
         if arg.star == "*":
             members = [o for o in value.objs if isinstance(o, Seq)]
             if members and members[0].rest is None:
@@ -240,10 +238,7 @@ def _module_call(
         event = it.event(kind, node, name=name, value=Val((inst,)), args=args, kwargs=kwargs)
     it.inside_module += 1
     it.trace.called.add(inst)
-    if func is not None:
-        result = it.enter(func, args, kwargs, node)
-    else:
-        result = _external_module(it, node, inst, args, kwargs)
+    result = it.enter(func, args, kwargs, node) if func is not None else _external_module(it, node, inst, args, kwargs)
     it.inside_module -= 1
     if outermost and not it.no_grad and (kind == "forward" or deep(it, result).tags):
         result = Val(result.objs, result.tags | {Tag("grad", it.trace.root(inst), node)})
@@ -324,7 +319,7 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
     extra = combined(*(deep(it, a) for a in (*args, *kwargs.values())))
     if bound.name in {"mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "pow"} and args:
         operator = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "pow": "Power"}[bound.name.rstrip("_")]
-        result = it.arithmetic(operator, owner, args[0])
+        result = it.combine(operator, it.arithmetic(operator, owner, args[0]), (node.func, owner), (node.args[0].value, args[0]))
     elif bound.name in {"eq", "ne", "gt", "lt", "ge", "le", "eq_", "view_as", "format", "join", "matmul", "gather", "masked_fill", "masked_select"}:
         result = Val((), result.tags | extra.tags)
     else:
@@ -332,9 +327,13 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
     if bound.name == "copy_" and args:
         result = Val((), result.tags | args[0].tags)
         overwrite(it, node.func, args[0])
+    if bound.name in api.RAGGED:
+        result = kinds.ragged(result, node)
     if pairs.transposed(bound.name, args):
         result = pairs.turn(node, result)
     result = pairs.function(node, bound.name, [owner, *args], result)
+    if isinstance(node.func, cst.Attribute):
+        result = it.curve(result, (node.func.value, owner), *((a.value, v) for a, v in zip(node.args, args, strict=False)))
     it.event("call", node, name=f"?.{bound.name}", value=owner, args=args, kwargs=kwargs, result=result)
     return result
 
@@ -382,7 +381,10 @@ def _call_external(it: Interpreter, node: cst.Call, name: str, args: list[Val], 
     result = _external_result(it, node, name, args, kwargs)
     if name.startswith(("torch.", "einops.")):
         short = name.rpartition(".")[2]
+        if short in api.RAGGED:
+            result = kinds.ragged(result, node)
         result = pairs.turn(node, result) if pairs.transposed(short, args[1:]) else pairs.function(node, short, args, result)
+        result = it.curve(result, *((a.value, v) for a, v in zip(node.args, args, strict=False)))
     it.event("call", node, name=name, args=args, kwargs=kwargs, result=result)
     for value in (*args, *kwargs.values()):
         for obj in value.objs:
@@ -425,10 +427,11 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return kinds.curved(inputs)
     if name.startswith(("torch.", "numpy.")):
         dim, has_dim = _dim(args, kwargs, 1)
-        if short in api.TENSOR_SUMS | api.TENSOR_MEANS | api.TENSOR_EXTREMES:
+        if short in api.TENSOR_SUMS | api.TENSOR_MEANS | api.TENSOR_EXTREMES | api.TENSOR_SPREADS:
             return kinds.tensor_method(short, deep(it, first), dim, has_dim)
         if short in {"mul", "div", "add", "sub"} and len(args) > 1:
-            return it.arithmetic({"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract"}[short], args[0], args[1])
+            operator = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract"}[short]
+            return it.combine(operator, it.arithmetic(operator, args[0], args[1]), (node.args[0].value, args[0]), (node.args[1].value, args[1]))
     if not name.startswith(_KNOWN) and it.loops and inputs.tagged("offset"):
         return Val((), frozenset(Tag("rows", t.of, t.at) if t.kind == "offset" else t for t in inputs.tags))
     if name.startswith(("sklearn.", "torchmetrics.", "scipy.", "math.")) or name in {"min", "max"}:
@@ -724,7 +727,7 @@ def _iterate_instance(it: Interpreter, inst: Inst, value: Val, node: cst.CSTNode
         return Val((), frozenset({Tag("rows", inst, node)}))
     for method_name in ("__iter__", "__next__", "__getitem__"):
         method = find_method(it, inst, method_name)
-        if method is not None and not (kind == "module"):
+        if method is not None and kind != "module":
             result = it.enter(method, [], {}, node)
             inner = iterate(it, result, node) if method_name == "__iter__" and inst not in result.objs else result
             if method_name == "__iter__" and inst in result.objs:

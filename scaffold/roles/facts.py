@@ -82,10 +82,10 @@ class Facts:
 
     @classmethod
     def of(
-        cls, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, gathered: Iterable[cst.Arg] = ()
+        cls, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, changed: Mapping[cst.CSTNode, str] | None = None
     ) -> Facts:
-        """Follow a project and collect its facts; ``reduced`` and ``gathered`` as in :class:`Interpreter`."""
-        return cls(project, Interpreter(project, reduced, gathered).run())
+        """Follow a project and collect its facts; ``reduced`` and ``changed`` as in :class:`Interpreter`."""
+        return cls(project, Interpreter(project, reduced, changed).run())
 
     # ---- training ----------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Facts:
     def hand_updated(self) -> set[Inst]:
         """Modules whose parameters are changed by the script's own code from ``p.grad``."""
         found: set[Inst] = set()
-        for node, value in self.trace.values.items():
+        for node in self.trace.values:
             if isinstance(node, cst.Attribute) and node.attr.value == "grad":
                 owner = self.trace.value(node.value)
                 found.update(t.of for t in owner.tags if t.kind == "param" and isinstance(t.of, Inst))
@@ -268,7 +268,10 @@ class Facts:
         bounds: list[cst.CSTNode | None] = []
         for element in node.slice:
             part = element.slice
-            bounds += [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper]
+            if isinstance(part, cst.Index):
+                bounds.append(part.value)
+            elif isinstance(part, cst.Slice):
+                bounds += [part.lower, part.upper]
         tags = {t for b in bounds if b is not None for t in self.trace.value(b).tags if t.kind == "offset"}
         return {t.of for t in tags if isinstance(t.of, Inst)}
 
@@ -348,10 +351,10 @@ class Facts:
                 for draw in held:
                     found.setdefault((loop.node, draw), StepLoop(loop.node, loop.source, loop.frame, draw, True, event))
         for event in self.trace.named("next"):
-            loop = next((x for x in reversed(event.loops) if isinstance(x.node, (cst.For, cst.While)) and x.node in training_nodes), None)
-            for loader in loaders_of(event.args[0]) if event.args and loop is not None else ():
-                if loader in self.train_data and loop is not None:
-                    found.setdefault((loop.node, loader), StepLoop(loop.node, loop.source, loop.frame, loader, True, event))
+            around = next((x for x in reversed(event.loops) if isinstance(x.node, (cst.For, cst.While)) and x.node in training_nodes), None)
+            for loader in loaders_of(event.args[0]) if event.args and around is not None else ():
+                if loader in self.train_data and around is not None:
+                    found.setdefault((around.node, loader), StepLoop(around.node, around.source, around.frame, loader, True, event))
         for event in self.trace.of_kind("call"):
             if event.node in draws and event.loops and not event.grad and not self.fed_by_loops:
                 loop = event.loops[-1]

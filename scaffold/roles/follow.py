@@ -58,17 +58,17 @@ class Interpreter:
     """Runs a project abstractly from its entry script; :attr:`trace` holds what was seen.
 
     ``reduced`` names, for a loop, the variables that will be made the same on all ranks right behind it;
-    ``gathered`` are arguments that will be put together from all ranks.
+    ``changed`` names expressions that will be wrapped, each with what it becomes: ``whole`` (the ranks' shares put together) or ``mean``.
     """
 
     def __init__(
-        self, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, gathered: Iterable[cst.Arg] = ()
+        self, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, changed: Mapping[cst.CSTNode, str] | None = None
     ) -> None:
         from scaffold.roles import calls
 
         self.project = project
         self.reduced = reduced or {}
-        self.gathered = frozenset(gathered)
+        self.changed = changed or {}
         self.trace = Trace()
         self.frame: Frame = None  # type: ignore[assignment]
         self.loops: list[Loop] = []
@@ -646,7 +646,7 @@ class Interpreter:
             if isinstance(obj, Seq):
                 obj.rest = join(obj.rest, self.element(value, node))
                 return
-        result = self.arithmetic(operator, current, value)
+        result = self.combine(operator, self.arithmetic(operator, current, value), (node.target, current), (node.value, value))
         if not current.locals() and not value.locals():
             result = Val((), result.tags)
         self.assign(node.target, result, None)
@@ -660,6 +660,8 @@ class Interpreter:
         if handler is None or self.steps > BUDGET:
             return NOTHING
         value = handler(node)
+        if node in self.changed:
+            value = kinds.changed(value, self.changed[node])
         known = self.trace.values.get(node)
         self.trace.values[node] = value if known is None else join(known, value)
         return value
@@ -713,7 +715,7 @@ class Interpreter:
                     if isinstance(other, Map):
                         obj.items.update(other.items)
                         obj.rest = join(obj.rest, other.rest)
-            else:
+            elif isinstance(element, cst.DictElement):
                 keys = self.eval(element.key).consts()
                 if len(keys) == 1 and _hashable(keys[0]):
                     obj.items[keys[0]] = join(obj.items.get(keys[0]), value)
@@ -726,12 +728,29 @@ class Interpreter:
         left, right = self.eval(node.left), self.eval(node.right)
         result = self.arithmetic(type(node.operator).__name__, left, right)
         if isinstance(node.operator, cst.MatrixMultiply):
-            result = pairs.product(node, left, right, result)
-        else:
-            result = pairs.spread(node, [node.left, node.right], [left, right], result)
-        if kinds.only(result) == "ratio" and left.tagged("grad") and isinstance(node.operator, cst.Divide):
-            self.event("weighted", node, value=right)
-            return kinds.retag(result, "mean")
+            return pairs.product(node, left, right, result)
+        result = pairs.spread(node, [node.left, node.right], [left, right], result)
+        return self.combine(type(node.operator).__name__, result, (node.left, left), (node.right, right))
+
+    def combine(self, operator: str, result: Val, left: tuple[cst.CSTNode, Val], right: tuple[cst.CSTNode, Val]) -> Val:
+        """The result of arithmetic: a differentiable ratio of two sums is a mean, if its divisor is made the ranks' mean."""
+        if kinds.only(result) == "ratio" and left[1].tagged("grad"):
+            if not right[1].tagged("grad"):
+                self.event("weighted", right[0], value=right[1])
+                return kinds.retag(result, "mean")
+            result = kinds.retag(result, "mixed")
+        return self.curve(result, left, right, how="added" if operator in {"Add", "Subtract"} else "nonlinear")
+
+    def curve(self, result: Val, *operands: tuple[cst.CSTNode, Val], how: str = "nonlinear") -> Val:
+        """Note which sums and means over the batch enter a computation that does not commute with adding up the ranks' shares."""
+        inputs = [v for _, v in operands]
+        if self.no_grad or not (any(v.tagged("grad") for v in inputs) or not self.inside_module):
+            return result
+        found = [kinds.only(v) for v in inputs]
+        rows = "rows" in found and len(found) == 2
+        if rows or kinds.only(result) == "mixed" and "mixed" not in found:
+            tags = {Tag("curved", "nonlinear" if rows else how, n) for (n, _), k in zip(operands, found, strict=True) if k in {"mean", "sum"}}
+            return Val(result.objs, result.tags | tags) if tags else result
         return result
 
     def arithmetic(self, operator: str, left: Val, right: Val) -> Val:
@@ -761,7 +780,9 @@ class Interpreter:
         if all(isinstance(c.operator, (cst.Is, cst.IsNot)) for c in node.comparisons):
             return NOTHING
         kind = kinds.only(value)
-        return value if kind in (None, "rows") else kinds.retag(value, "rows" if "rows" in map(kinds.only, values) else "mixed")
+        if kind == "rows" or "rows" in map(kinds.only, values):
+            return kinds.mask(kinds.retag(value, "rows"), node)
+        return value if kind is None else kinds.retag(value, "mixed")
 
     def conditional(self, node: cst.IfExp) -> Val:
         """Both arms, or the one that this call decides."""
@@ -800,6 +821,8 @@ class Interpreter:
         if not owner.objs or not any(isinstance(o, (Seq, Map)) or (isinstance(o, Inst) and is_module(o)) for o in owner.objs):
             index = _as_rows(index)
         inner = self.element(owner, node)
+        if owner.tagged("rows") and index.tagged("rows"):
+            inner = kinds.ragged(inner, node)
         return Val(inner.objs, inner.tags | frozenset(t for t in index.tags if t.kind not in {"mixed"}))
 
     def _member(self, owner: Val, key: object) -> Val:

@@ -7,13 +7,19 @@ distinction through arithmetic, tensor methods and losses.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from scaffold.roles import api
 from scaffold.roles.values import LOCAL, NOTHING, Tag, Val
+
+_SHAPES = {"mask", "ragged", "turned"}
+"""Tags about how samples lie in a tensor, lost when it is reduced."""
 
 
 def retag(value: Val, kind: str) -> Val:
     """``value`` as data whose local parts are all of ``kind``; objects dropped."""
-    tags = frozenset(Tag(kind, t.of, t.at) if t.kind in LOCAL else t for t in value.tags)
+    kept = value.tags if kind == "rows" else (t for t in value.tags if t.kind not in _SHAPES)
+    tags = frozenset(Tag(kind, t.of, t.at) if t.kind in LOCAL else t for t in kept)
     return Val((), tags) if tags else NOTHING
 
 
@@ -81,6 +87,8 @@ def _binary_kind(operator: str, a: str | None, b: str | None) -> str:
     return "mixed"
 
 
+_COMPARISONS = {"eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isfinite"}
+_CONVERSIONS = {"float", "long", "int", "half", "double", "type", "type_as", "to"}
 _DETACHING = {"detach", "item", "tolist", "numpy", "data", "argmax", "argmin", "detach_", "eq", "ne", "gt", "lt", "ge", "le"}
 
 
@@ -91,10 +99,24 @@ def without_grad(value: Val) -> Val:
     return Val(value.objs, frozenset(t for t in value.tags if t.kind != "grad"))
 
 
+def mask(value: Val, node: cst.CSTNode | None) -> Val:
+    """``value`` as a yes or no for each row."""
+    return Val(value.objs, value.tags | {Tag("mask", None, node)})
+
+
+def ragged(value: Val, node: cst.CSTNode | None) -> Val:
+    """``value`` as rows of which each rank has another number."""
+    return Val(value.objs, value.tags | {Tag("ragged", None, node)}) if value.tagged("rows") else value
+
+
 def tensor_method(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
     """Result of ``owner.name(dim)`` for data that is not a known object."""
     if name.startswith("new_"):
         return NOTHING
+    if name in _COMPARISONS and only(owner) == "rows":
+        return mask(without_grad(owner), None)
+    if name in _CONVERSIONS:
+        owner = Val(owner.objs, frozenset(t for t in owner.tags if t.kind != "mask"))
     if name in _DETACHING:
         owner = without_grad(owner)
     kind = only(owner)
@@ -120,6 +142,8 @@ def _reduce_rows(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
     if name in {"numel", "nelement", "__len__"}:
         return retag(owner, "count")
     per_row = has_dim and dim not in (0, None)
+    if name in api.TENSOR_SPREADS and not per_row:
+        return retag(owner, "mixed")
     if name in api.TENSOR_SUMS:
         return Val((), owner.tags) if per_row else retag(owner, "sum")
     if name in api.TENSOR_MEANS:
@@ -135,9 +159,9 @@ def without_local(value: Val) -> Val:
     return Val((), tags) if tags else NOTHING
 
 
-def gathered(value: Val) -> Val:
-    """``value`` put together from all ranks: the whole batch's, on each of them."""
-    return Val(value.objs, frozenset(Tag("whole", t.of, t.at) if t.kind in LOCAL else t for t in value.tags))
+def changed(value: Val, kind: str) -> Val:
+    """``value`` after an edit that makes its local parts ``whole`` (the whole batch's, on every rank) or a ``mean``."""
+    return Val(value.objs, frozenset(Tag(kind, t.of, t.at) if t.kind in LOCAL else t for t in value.tags))
 
 
 def loss(inputs: Val, reduction: object) -> Val:

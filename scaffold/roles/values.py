@@ -18,7 +18,9 @@ class Tag(NamedTuple):
     * how a rank's value of local data relates to the whole batch, with ``of`` the loader or draw it came from:
       ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``inverse`` (of a
       count), ``ratio`` (of two sums), ``mixed``; ``whole`` if the ranks' shares were gathered;
-    * ``turned``: the samples lie along the second axis; ``pairs``: compares the samples of one batch with each other;
+    * ``mask``: a yes or no for each row; ``ragged``: of these rows each rank has another number; ``turned``: the samples lie along the
+      second axis; ``pairs``: compares the samples of one batch with each other; ``curved``: the sum or mean at ``at`` was ``added`` to another kind,
+      or entered a ``nonlinear`` computation, which does not commute with adding up the ranks' shares;
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
     * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;

@@ -92,6 +92,13 @@ class Author:
         self.splice(source, start, start, prefix, HOIST)
         self.splice(source, end, end, suffix, AFTER)
 
+    def call(self, source: Source, node: cst.BaseExpression, name: str) -> None:
+        """Put a call of ``name`` around an expression, with its own parentheses if it has some."""
+        if node.lpar:
+            self.splice(source, (at := source.outer_span(node)[0]), at, name, HOIST)
+        else:
+            self.wrap(source, node, f"{name}(", ")")
+
     def before(self, source: Source, statement: cst.CSTNode, code: str, order: int = BEFORE) -> None:
         """Insert lines before a statement, at its indentation; a one-line suite is opened up."""
         suite = source.parents.get(statement)

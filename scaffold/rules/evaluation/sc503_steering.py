@@ -44,8 +44,8 @@ _ACTS = {"backward", "step", "zero_grad", "exit", "save", "load_state_dict", "al
 
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Make the tests of rank-local branches global where what they guard must happen on all ranks alike."""
-    nodes = {x.node for x in divided_loops(plan.facts, plan.sharded)}
-    shown = {o.node for o in outputs(plan.facts)}
+    nodes: set[cst.CSTNode] = {x.node for x in divided_loops(plan.facts, plan.sharded)}
+    shown: set[cst.CSTNode] = {o.node for o in outputs(plan.facts)}
     done: set[cst.CSTNode] = set()
     for event in plan.facts.trace.of_kind("branch"):
         if event.node in done or not isinstance(event.node, (cst.If, cst.While)):

@@ -34,7 +34,7 @@ from scaffold.plan.locals import CLEAN, Part, made_of, parts, sharing
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
 from scaffold.roles.facts import StepLoop
-from scaffold.roles.values import Ext, Inst, Seq
+from scaffold.roles.values import Ext, Inst, Obj, Seq
 from scaffold.rules import Diagnostic
 from scaffold.rules.reduce import at_loop_end, before_statement, in_place
 from scaffold.source.edits import Author
@@ -48,7 +48,7 @@ SEVERITY = "W"
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Reduce accumulated values behind loops over divided data, and shown values inside them."""
     loops = divided_loops(plan.facts, plan.sharded)
-    nodes = {x.node for x in loops}
+    nodes: set[cst.CSTNode] = {x.node for x in loops}
     for loop in loops:
         for name, kind in plan.reductions.get(loop.node, {}).items():
             if kind:
@@ -109,13 +109,19 @@ def _appended(plan: Plan, author: Author, nodes: set[cst.CSTNode], reduced: set[
     for event in plan.facts.trace.named("list.append"):
         if event.node in done or not inside(event, nodes) or not isinstance(event.node, cst.Call) or not event.node.args:
             continue
-        if any(o in reduced for o in event.value.objs):
+        if any(o in reduced or _made_in_loop(plan, o, nodes) for o in event.value.objs):
             continue
         done.add(event.node)
         found = parts(plan.facts, event.source, event.node.args[0].value, plan.sharded)
         if found and all(p.clean for p in found):
             for part in found:
                 in_place(plan, author, event.source, part)
+
+
+def _made_in_loop(plan: Plan, obj: Obj, nodes: set[cst.CSTNode]) -> bool:
+    """Whether a list is a new one in each step: the parts of a loss, not a curve."""
+    source = next((s for s in plan.facts.project.sources if obj.site in s.parents), None)
+    return source is not None and obj.site is not None and any(a in nodes for a in source.ancestors(obj.site))
 
 
 def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[cst.CSTNode]) -> set[Seq]:

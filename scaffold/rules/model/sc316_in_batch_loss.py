@@ -35,7 +35,7 @@ SEVERITY = "W"
 
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Gather what each in-batch loss is given."""
-    for loss in plan.in_batch:
+    for loss in plan.losses.in_batch:
         if loss.reason:
             yield Diagnostic.at(
                 ID, "error", loss.source, loss.node,
@@ -43,7 +43,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
                 "compute it in a function of the features (and labels) alone, called from the training loop, that takes the batch size from them",
             )  # fmt: skip
         for argument in loss.arguments:
-            author.wrap(loss.source, argument.value, f"{_all_gather(plan, author, loss.source)}(", ")")
+            author.call(loss.source, argument.value, _all_gather(plan, author, loss.source))
 
 
 def _all_gather(plan: Plan, author: Author, source: Source) -> str:
