@@ -6,7 +6,7 @@ import libcst as cst
 
 from scaffold.plan import Plan
 from scaffold.roles.trace import Frame
-from scaffold.roles.values import Inst
+from scaffold.roles.values import Inst, Scope
 from scaffold.source.edits import Author
 from scaffold.source.tree import Source
 
@@ -96,12 +96,12 @@ def broadcast_object(plan: Plan, author: Author, source: Source) -> str:
 
 def name_in(frame: Frame, inst: Inst) -> str | None:
     """A variable or ``self`` attribute that holds ``inst`` in the scope of ``frame``."""
-    scope = frame.scope
+    scope: Scope | None = frame.scope
     while scope is not None:
         for name, value in scope.vars.items():
             if inst in value.objs and len(value.insts()) == 1:
                 return name
-        scope = scope.parent  # type: ignore[assignment]
+        scope = scope.parent
     scope = frame.scope
     while scope is not None:
         for name, value in scope.vars.items():
@@ -109,7 +109,7 @@ def name_in(frame: Frame, inst: Inst) -> str | None:
                 for attr, held in owner.attrs.items():
                     if inst in held.objs and attr != "[]" and len(held.insts()) == 1:
                         return f"{name}.{attr}"
-        scope = scope.parent  # type: ignore[assignment]
+        scope = scope.parent
     return None
 
 

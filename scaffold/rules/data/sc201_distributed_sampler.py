@@ -24,6 +24,7 @@ import libcst as cst
 from scaffold.plan import Plan
 from scaffold.plan.evaluation import dataset_argument, is_iterable_style
 from scaffold.roles.facts import Loader
+from scaffold.roles.values import Val
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import keyword
 from scaffold.source.edits import HOIST, Author
@@ -56,7 +57,7 @@ def needs_sampler(loader: Loader) -> bool:
     return not (dataset is not None and any(is_iterable_style(i) for i in dataset.insts()))
 
 
-def _positional(loader: Loader, name: str) -> object:
+def _positional(loader: Loader, name: str) -> Val | None:
     index = _POSITIONS.index(name)
     return loader.inst.args[index] if index < len(loader.inst.args) else None
 

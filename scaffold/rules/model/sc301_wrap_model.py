@@ -69,10 +69,7 @@ def _use(plan: Plan, author: Author, source: object, node: cst.BaseExpression, w
     from scaffold.source.tree import Source
 
     assert isinstance(source, Source)
-    if isinstance(node, cst.Attribute):
-        text = f"{source.code(node.value)}.{wrapper}"
-    else:
-        text = wrapper
+    text = f"{source.code(node.value)}.{wrapper}" if isinstance(node, cst.Attribute) else wrapper
     if both:
         text = f"({text} if {plan.torch(author, source)}.is_grad_enabled() else {source.code(node)})"
     author.replace(source, node, text)

@@ -103,7 +103,7 @@ def _first_use(plan: Plan, source: Source, step: cst.CSTNode) -> Statement:
     for suite in suites(source, first):
         if isinstance(suite, cst.SimpleStatementSuite):
             continue
-        body = list(suite.body)
+        body: list[cst.CSTNode] = list(suite.body)
         own = statement_in(source, suite, step)
         assert own is not None
         found = own if first is source.statement(step) else first

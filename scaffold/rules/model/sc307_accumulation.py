@@ -80,7 +80,7 @@ def _accumulate(plan: Plan, author: Author, sync: Sync) -> None:
 
 def _between(suite: Suite, first: cst.CSTNode, end: cst.CSTNode) -> list[cst.CSTNode]:
     body = list(suite.body)
-    return body[body.index(first) : body.index(end) + 1]  # type: ignore[arg-type]
+    return body[body.index(first) : body.index(end) + 1]
 
 
 def _last_micro_batch(source: Source, backward: Event, step: Event, suite: Suite) -> str | None:
@@ -112,7 +112,7 @@ def _known_before(source: Source, suite: Suite, first: cst.CSTNode, test: str) -
     """No name in the test is set between the forward and the step (a counter increased after the backward would shift it)."""
     names = {n.value for n in walk(cst.parse_expression(test)) if isinstance(n, cst.Name)}
     body = list(suite.body)
-    for statement in body[body.index(first) :]:  # type: ignore[arg-type]
+    for statement in body[body.index(first) :]:
         for node in walk(statement):
             target = node.target if isinstance(node, (cst.AugAssign, cst.AssignTarget)) else None
             if isinstance(target, cst.Name) and target.value in names:

@@ -38,7 +38,9 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Give each rank its columns of the training text."""
     done: set[cst.CSTNode] = set()
     for data in plan.facts.train_data:
-        for tag in columns_of(data) if isinstance(data, Inst) and data.qualified == "range" else ():
+        if not isinstance(data, Inst) or data.qualified != "range":
+            continue
+        for tag in columns_of(data):
             place = _place(plan, tag)
             if place is None:
                 assert data.source is not None and data.call is not None
