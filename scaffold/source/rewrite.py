@@ -194,8 +194,8 @@ def _helpers(source: Source, head: list[cst.CSTNode], helpers: list[Helper]) -> 
         )
         edits.append(Edit(source, at, at, nl + nl + code + nl, helper.rule, helper.why, HEAD))
     following = source.data[at:]
-    if following.strip() and not following.startswith((b"\n\n", b"\r\n\r\n")):
-        pad = nl if following.startswith((b"\n", b"\r\n")) else nl + nl
+    if following.strip() and not following.startswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
+        pad = nl if following.startswith((b"\n", b"\r")) else nl + nl
         edits.append(Edit(source, at, at, pad, edits[-1].rule, edits[-1].why, HEAD))
     return edits
 

@@ -6,6 +6,7 @@ times faster, which is what keeps ``scaffold convert`` well under a second.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
@@ -87,7 +88,7 @@ class Source:
         self.bom = bom
         self.data = text.encode("utf-8")
         self.tree = cst.parse_module(text)
-        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.newline = max(("\n", "\r\n", "\r"), key=_line_ends(text).count)
 
     def __repr__(self) -> str:
         return f"Source({self.name})"
@@ -119,7 +120,7 @@ class Source:
     @cached_property
     def _line_starts(self) -> list[int]:
         starts, at = [0], 0
-        for line in self.data.splitlines(keepends=True) if b"\x0c" not in self.data else _lines(self.data):
+        for line in self.data.splitlines(keepends=True):
             at += len(line)
             starts.append(at)
         return starts
@@ -135,13 +136,9 @@ class Source:
 
     def outer_span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Byte span of an expression with the parentheses that belong to it."""
-        start, end = self._spans[node]
         if not getattr(node, "lpar", ()):
-            return start, end
-        for _ in node.lpar:  # type: ignore[attr-defined]
-            start = self.data.rindex(b"(", 0, start)
-            end = self.data.index(b")", end) + 1
-        return start, end
+            return self._spans[node]
+        return self._spans[node.lpar[0]][0], self._spans[node.rpar[-1]][1]  # type: ignore[attr-defined]
 
     def code(self, node: cst.CSTNode) -> str:
         """Source text of ``node``."""
@@ -210,11 +207,11 @@ class Source:
         """Spans of the string literals under ``node`` that reach over a line end."""
         kinds = (cst.SimpleString, cst.FormattedString)
         spans = [self.span(n) for n in walk(node) if isinstance(n, kinds)]
-        return [(a, b) for a, b in spans if b"\n" in self.data[a:b]]
+        return [(a, b) for a, b in spans if b"\n" in self.data[a:b] or b"\r" in self.data[a:b]]
 
 
-def _lines(data: bytes) -> list[bytes]:
-    return [line + b"\n" for line in data.split(b"\n")[:-1]] + [data.split(b"\n")[-1]]
+def _line_ends(text: str) -> list[str]:
+    return re.findall("\r\n|\r|\n", text)
 
 
 def _first_token_holder(statement: cst.CSTNode) -> cst.CSTNode:

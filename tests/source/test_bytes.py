@@ -20,16 +20,16 @@ SYNTAX = {
     "3.10": "match 1, 2:\n    case [int(x), _] if x: pass\n    case {'k': v, **rest} | v: pass\n",
     "3.11": "try: pass\nexcept* (ValueError, OSError) as group: pass\na[*b]\n",
     "3.12": "type Pair[T: int] = tuple[T, T]\ndef f[T, *Ts, **P](x: T) -> T: return x\nclass C[T = int]: pass\n",
-    "f-strings": "x = f'{a!r:>{width}} {{}} {d[\"k\"]}'\ny = rb'\\x00' b'' Rf'{x}'\n",
+    "f-strings": "x = f'{a!r:>{width}} {{}} {d[\"k\"]}'\ny = rb'\\x00' b'' + Rf'{x}'.encode()\n",
     "async": "async def f():\n    async with a as b, c: return [x async for x in b if await x]\n",
     "layout": "if a: b; c\nelif d:\n  e\nelse:\n        f\n\n\n\n# end without newline",
     "continued": "x = 1 + \\\n    2\nassert (yield_ :=\n        3), 'a' \\\n  'b'\n",
 }
 
 FORMS = {
-    "crlf": b"import os\r\n\r\ndef f(a):\r\n    if a:\r\n        print('x')\r\n    return a\r\n",
-    "tabs": b"def f(a):\n\tif a:\n\t\tprint('x')\n\treturn a\n",
-    "two spaces": b"def f(a):\n  if a:\n    print('x')\n  return a\n",
+    "crlf": b"import os\r\n\r\ndef f(a):\r\n    if a:\r\n        print('x')\r\n        a = 2\r\n    return a\r\n",
+    "tabs": b"def f(a):\n\tif a:\n\t\tprint('x')\n\t\ta = 2\n\treturn a\n",
+    "two spaces": b"def f(a):\n  if a:\n    print('x')\n    a = 2\n  return a\n",
     "bom": b"\xef\xbb\xbfdef f(a):\n    print('\xc3\xa9')\n    return a\n",
     "bom and crlf": b"\xef\xbb\xbfdef f(a):\r\n    print('x')\r\n    return a\r\n",
     "form feed": b"import os\n\x0c\ndef f(a):\n    print('x')\n\x0c\n    return a\n",
@@ -108,3 +108,9 @@ def test_a_conversion_keeps_the_form(tmp_path: Path, training: str, form: str) -
     assert (b"caf\xe9" in new) == (form == "latin-1")
     assert not (form == "tabs" and b"\n    " in new)
     assert (b"\x0c\n" in new) == (form == "form feed")
+
+
+def test_the_parentheses_of_an_expression_are_its_own(tmp_path: Path) -> None:
+    source = load(tmp_path / "a.py", b"x = f(  # not (this\n    (  # nor ) that (\n        g(1) )  # end\n    )\n")
+    start, end = source.outer_span(call(source, "g"))
+    assert source.data[start:end] == b"(  # nor ) that (\n        g(1) )"
