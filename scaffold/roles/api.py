@@ -108,6 +108,13 @@ INDEX_DRAWS = {
     "torch.randint", "numpy.random.randint", "numpy.random.choice", "random.sample", "random.choices", "random.randint", "random.choice",
     "random.randrange", "torch.multinomial", "numpy.random.random_integers",
 }  # fmt: skip
+GENERATORS = {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
+GENERATOR_METHODS = {
+    "integers": "randint", "choice": "choice", "permutation": "permutation", "shuffle": "shuffle", "random": "random", "normal": "normal",
+    "standard_normal": "randn", "uniform": "uniform", "randint": "randint", "rand": "rand", "randn": "randn", "sample": "sample",
+    "choices": "choices", "randrange": "randrange", "random_sample": "random", "permuted": "permutation", "gauss": "gauss",
+}  # fmt: skip
+NOT_DRAWS = {"seed", "get_state", "set_state", "getstate", "setstate", "Random", "SystemRandom"}
 PERMUTATIONS = {"torch.randperm", "numpy.random.permutation", "numpy.random.shuffle", "random.shuffle"}
 ENTROPY_SPLITS = {
     "torch.utils.data.random_split": "generator",

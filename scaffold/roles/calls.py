@@ -419,8 +419,13 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return Val((), frozenset({Tag("clock", None, node)}))
     if name in {"os.listdir", "glob.glob", "glob.iglob", "os.scandir", "os.walk", "hash", "id"}:
         return Val((), frozenset({Tag("entropy", name, node)}))
+    if name in api.GENERATORS:
+        unseeded = frozenset() if args or kwargs else frozenset({Tag("entropy", name, node)})
+        return Val((_external_instance(it, node, name, args, kwargs),), unseeded)
+    if short in api.NOT_DRAWS and name.startswith(("numpy.random.", "random.")):
+        return NOTHING
     if name in api.DRAWS_TORCH or name in api.INDEX_DRAWS or name in api.PERMUTATIONS or name.startswith(("numpy.random.", "random.")):
-        return _draw(it, node, name, args, kwargs)
+        return draw(it, node, name, args, kwargs)
     if short[:1].isupper() or short == "*" or name in _CLASS_LIKE_CALLS or module_name(name) or _is_factory(name):
         return Val((_external_instance(it, node, name, args, kwargs),), _carried(name, inputs))
     if short in api.NONLINEAR and name.startswith(("torch.", "numpy.", "math.")):
@@ -586,7 +591,8 @@ def _makes_rows(name: str, args: list[Val], kwargs: dict[str, Val]) -> bool:
     return name.startswith("torch.") or name in {"random.sample", "random.choices"}
 
 
-def _draw(it: Interpreter, node: cst.Call, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
+def draw(it: Interpreter, node: cst.Call, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
+    """What a random draw gives."""
     tags = {Tag("draw", name, node)}
     if it.loops and not it.no_grad and _makes_rows(name, args, kwargs):
         tags.add(Tag("rows", node, node))

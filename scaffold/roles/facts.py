@@ -371,7 +371,9 @@ class Facts:
         loaders: list[object] = [*loaders_of(loop.value)]
         if loaders:
             return loaders
-        return [i for i in unwrap(loop.value) if i in self.train_data or i in self.divided_ranges]
+        divided = {*self.train_data, *self.divided_ranges}
+        yielded = [t.of for v in generators_of(loop.value) for t in sorted(_deep_tags(v, 2), key=_tag_order) if t.kind == "rows"]
+        return [i for i in dict.fromkeys([*unwrap(loop.value), *yielded]) if i in divided]
 
     # ---- places ------------------------------------------------------------------------------------------------
 
@@ -407,6 +409,15 @@ def unwrap(value: Val) -> list[Inst]:
                 found += unwrap(arg)
         else:
             found.append(inst)
+    return found
+
+
+def generators_of(value: Val) -> list[Val]:
+    """What the generators of the project that a loop runs over yield."""
+    found = [o.rest for o in value.objs if isinstance(o, Seq) and o.kind == "generator" and o.rest is not None]
+    for inst in value.insts():
+        if inst.qualified in calls._PASS_THROUGH | calls._PAIRING:
+            found += [v for a in inst.args for v in generators_of(a)]
     return found
 
 

@@ -814,8 +814,31 @@ class Interpreter:
             if len(keys) == 1 and isinstance(whole, cst.Attribute) and whole.attr.value in {"shape", "size"}:
                 return kinds.tensor_method("size", self.eval(whole.value), keys[0], True)
             return join(*(self._member(owner, k) for k in keys)) if keys else self._any_member(owner, index, node)
+        if len(node.slice) == 1 and index.tagged("rows") and any(isinstance(o, Seq) or isinstance(o, Inst) and not is_module(o) for o in owner.objs):
+            return Val((self._cut(node, owner, index),), owner.tags | index.tags)
         kept = tuple(o for o in owner.objs if isinstance(o, (Seq, Inst)))
         return Val(kept if len(node.slice) == 1 else (), owner.tags | index.tags)
+
+    def _cut(self, node: cst.Subscript, owner: Val, index: Val) -> Seq:
+        """The rows of a list that a slice selects."""
+        made = self.at_site(node, "slice", lambda: Seq(node))
+        assert isinstance(made, Seq)
+        rows = frozenset(t for t in index.tags if t.kind == "rows")
+        made.rest = self._tagged(node, self.element(owner, node), rows)
+        return made
+
+    def _tagged(self, node: cst.CSTNode, value: Val, tags: frozenset[Tag]) -> Val:
+        """``value`` and the members of the tuples in it, with more tags."""
+        objs: list[Obj] = []
+        for obj in value.objs:
+            if isinstance(obj, Seq):
+                made = self.at_site(node, ("tagged", obj), lambda o=obj: Seq(node, [], None, o.kind))  # type: ignore[misc]
+                assert isinstance(made, Seq)
+                made.items = [self._tagged(node, i, tags) for i in obj.items]
+                made.rest = None if obj.rest is None else self._tagged(node, obj.rest, tags)
+                obj = made
+            objs.append(obj)
+        return Val(tuple(objs), value.tags | tags)
 
     def _any_member(self, owner: Val, index: Val, node: cst.Subscript) -> Val:
         if not owner.objs or not any(isinstance(o, (Seq, Map)) or (isinstance(o, Inst) and is_module(o)) for o in owner.objs):

@@ -106,6 +106,11 @@ def instance_method(
                     result = it.enter(obj, [], {}, node)
     elif kind == "config" and name == "get" and args and args[0].consts():
         result = Val((), frozenset({Tag("config", args[0].consts()[0])}))
+    elif inst.qualified in api.GENERATORS and name in api.GENERATOR_METHODS:
+        canonical = f"{'random' if inst.qualified == 'random.Random' else 'numpy.random'}.{api.GENERATOR_METHODS[name]}"
+        result = calls.draw(it, node, canonical, args, kwargs)
+        it.event("call", node, name=canonical, value=Val((inst,)), args=args, kwargs=kwargs, result=result)
+        return result
     elif kind == "dataset" and name in {"map", "filter", "shuffle", "select", "with_format", "with_transform"}:
         result = Val((inst,), owner.tags)
     else:
