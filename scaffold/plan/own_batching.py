@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from scaffold.plan.steps import ends
 from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Event
@@ -73,13 +74,17 @@ def batch_dimension(facts: Facts, call: cst.Call, name: str) -> cst.BaseExpressi
 
 @dataclass
 class Slicing:
-    """A ``range`` whose offsets cut training batches: its stop, and the slices and single indices taken at them."""
+    """A ``range`` whose offsets cut training batches: its stop, and the slices and single indices taken at them.
+
+    ``counted``: the stop is a number of steps that was divided where it is computed (SC219).
+    """
 
     source: Source
     stop: cst.BaseExpression
     slices: list[tuple[Source, cst.Subscript]] = field(default_factory=list)
     indices: list[tuple[Source, cst.BaseExpression]] = field(default_factory=list)
     problem: tuple[Source, cst.CSTNode] | None = None
+    counted: bool = False
 
 
 def range_slices(facts: Facts) -> list[Slicing]:
@@ -91,6 +96,7 @@ def range_slices(facts: Facts) -> list[Slicing]:
         call = inst.call
         stop = call.args[0 if len(call.args) == 1 else 1].value
         slicing = found.setdefault(call, Slicing(inst.source, stop))
+        slicing.counted = slicing.counted or ends(facts, inst)
         for source in facts.project.sources:
             for node in source.nodes:
                 if isinstance(node, cst.Subscript):

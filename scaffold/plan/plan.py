@@ -165,6 +165,9 @@ class Plan:
         """An expression for the number of processes at ``node``."""
         if self._sees_setup(source, node):
             return self.names["world_size"]
+        if node in nodes_at_import(self.facts):
+            author.need(source, "import os")
+            return 'int(os.environ.get("WORLD_SIZE", 1))'
         return f"{self.dist(author, source)}.get_world_size()"
 
     def local_rank(self, author: Author, source: Source, node: cst.CSTNode) -> str:

@@ -316,6 +316,8 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
             return instance_method(it, node, obj, owner, bound.name, args, kwargs)
     dim, has_dim = _dim(args, kwargs, 0)
     result = kinds.tensor_method(bound.name, owner, dim, has_dim)
+    if bound.name == "size" and dim == 0 and not owner.locals():
+        result = Val((), result.tags | {Tag("length", None, node)})
     extra = combined(*(deep(it, a) for a in (*args, *kwargs.values())))
     if bound.name in {"mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "pow"} and args:
         operator = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "pow": "Power"}[bound.name.rstrip("_")]
@@ -567,6 +569,8 @@ def _length(it: Interpreter, node: cst.Call, value: Val) -> Val:
     tags |= {Tag("listing", t.of, node) for t in value.tags if t.kind == "entropy" and t.of != "set"}
     if not tags and not any(isinstance(o, (Seq, Map)) for o in value.objs):
         tags |= kinds.retag(value, "count").tags if value.tagged("rows") else set()
+    if not value.locals() and not any(t.kind == "batches" for t in tags):
+        tags.add(Tag("length", None, node))
     return Val((), frozenset(tags))
 
 

@@ -730,6 +730,8 @@ class Interpreter:
         if isinstance(node.operator, cst.MatrixMultiply):
             return pairs.product(node, left, right, result)
         result = pairs.spread(node, [node.left, node.right], [left, right], result)
+        if isinstance(node.operator, (cst.Divide, cst.FloorDivide)) and left.tagged("length") and not result.locals():
+            result = Val((), frozenset(t for t in result.tags if t.kind not in {"length", "samples"}) | {Tag("steps", None, node)})
         return self.combine(type(node.operator).__name__, result, (node.left, left), (node.right, right))
 
     def combine(self, operator: str, result: Val, left: tuple[cst.CSTNode, Val], right: tuple[cst.CSTNode, Val]) -> Val:
@@ -812,7 +814,9 @@ class Interpreter:
             keys = index.consts()
             whole = node.value.func if isinstance(node.value, cst.Call) and not node.value.args else node.value
             if len(keys) == 1 and isinstance(whole, cst.Attribute) and whole.attr.value in {"shape", "size"}:
-                return kinds.tensor_method("size", self.eval(whole.value), keys[0], True)
+                whole_value = self.eval(whole.value)
+                size = kinds.tensor_method("size", whole_value, keys[0], True)
+                return size if keys[0] != 0 or whole_value.locals() else Val((), size.tags | {Tag("length", None, node)})
             return join(*(self._member(owner, k) for k in keys)) if keys else self._any_member(owner, index, node)
         if len(node.slice) == 1 and index.tagged("rows") and any(isinstance(o, Seq) or isinstance(o, Inst) and not is_module(o) for o in owner.objs):
             return Val((self._cut(node, owner, index),), owner.tags | index.tags)

@@ -22,7 +22,8 @@ class Tag(NamedTuple):
       second axis; ``pairs``: compares the samples of one batch with each other; ``curved``: the sum or mean at ``at`` was ``added`` to another kind,
       or entered a ``nonlinear`` computation, which does not commute with adding up the ranks' shares;
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
-    * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``config``: the setting ``of``;
+    * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``length``: of anything that is no batch; ``steps``: such a length
+      divided by a number at ``at``; ``config``: the setting ``of``;
     * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
     * ``clock``, ``entropy``: differs from process to process; ``listing``: how many files a folder held; ``draw``: drawn from a seeded generator at ``at``.
     """

@@ -74,7 +74,8 @@ def _slices(plan: Plan, author: Author, slicing: Slicing) -> Iterable[Diagnostic
         for element in slicing.slices:
             author.wrap(element[0], element[1], "", f"[{plan.rank(author, *element)}::{plan.world_size(author, *element)}]")
         return
-    _scaled(author, source, slicing.stop, f" // {world}", always=False)
+    if not slicing.counted:
+        _scaled(author, source, slicing.stop, f" // {world}", always=False)
     for place, node in slicing.slices:
         _slice(plan, author, place, node)
     for place, index in slicing.indices:
