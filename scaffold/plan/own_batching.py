@@ -20,11 +20,11 @@ def data_draws(facts: Facts) -> list[Event]:
         return []
     drawn = {d for d in facts.train_data if isinstance(d, cst.CSTNode)}
     found: dict[cst.CSTNode, Event] = {}
-    for event in facts.trace.of_kind("call"):
+    for event in facts.trace.of_kind("call", "draw"):
         if event.node in drawn:
             found.setdefault(event.node, event)
     events = list(found.values())
-    index = [e for e in events if e.name in api.INDEX_DRAWS]
+    index = [e for e in events if e.name in api.INDEX_DRAWS or e.kind == "draw"]
     return index or events
 
 
@@ -47,8 +47,17 @@ def deciding_draws(facts: Facts) -> set[str]:
     return found
 
 
-def batch_dimension(facts: Facts, call: cst.Call, name: str) -> cst.BaseExpression | None:
+def splits(facts: Facts) -> list[Inst]:
+    """The ``x.split(size)`` that cut training batches, each call once."""
+    found = [d for d in facts.train_data if isinstance(d, Inst) and d.qualified == "torch.split"]
+    return list({d.call: d for d in found}.values())
+
+
+def batch_dimension(facts: Facts, call: cst.Call | cst.ListComp, name: str) -> cst.BaseExpression | None:
     """The expression that says how many rows a draw makes."""
+    if isinstance(call, cst.ListComp):
+        bounds = call.for_in.iter
+        return bounds.args[0].value if isinstance(bounds, cst.Call) and len(bounds.args) == 1 else None
     keywords = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
     positional = [a.value for a in call.args if a.keyword is None and not a.star]
     if name in {"random.sample", "random.choices"}:

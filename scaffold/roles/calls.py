@@ -314,6 +314,10 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
             return container_method(it, node, obj, owner, bound.name, args, kwargs)
         if isinstance(obj, Inst):
             return instance_method(it, node, obj, owner, bound.name, args, kwargs)
+    if bound.name == "split" and not owner.objs:
+        cut = _batches(it, node, [owner, *args], kwargs)
+        if cut is not None:
+            return cut
     dim, has_dim = _dim(args, kwargs, 0)
     result = kinds.tensor_method(bound.name, owner, dim, has_dim)
     if bound.name == "size" and dim == 0 and not owner.locals():
@@ -338,6 +342,15 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
         result = it.curve(result, (node.func.value, owner), *((a.value, v) for a, v in zip(node.args, args, strict=False)))
     it.event("call", node, name=f"?.{bound.name}", value=owner, args=args, kwargs=kwargs, result=result)
     return result
+
+
+def _batches(it: Interpreter, node: cst.Call, args: list[Val], kwargs: dict[str, Val]) -> Val | None:
+    """``x.split(size)`` of something that is no batch: a sequence of batches; None for the split of a batch or of a text."""
+    if len(args) != 2 or kwargs or args[0].locals() or it.inside_module or any(not isinstance(c, int) for c in args[1].consts()):
+        return None
+    made = _external_instance(it, node, "torch.split", args, kwargs)
+    mark_batch_size(it, args[1])
+    return Val((made,), args[0].tags)
 
 
 def overwrite(it: Interpreter, target: cst.CSTNode, value: Val) -> None:
@@ -424,6 +437,8 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
     if name in api.GENERATORS:
         unseeded = frozenset() if args or kwargs else frozenset({Tag("entropy", name, node)})
         return Val((_external_instance(it, node, name, args, kwargs),), unseeded)
+    if name == "torch.split" and (cut := _batches(it, node, args, kwargs)) is not None:
+        return cut
     if short in api.NOT_DRAWS and name.startswith(("numpy.random.", "random.")):
         return NOTHING
     if name in api.DRAWS_TORCH or name in api.INDEX_DRAWS or name in api.PERMUTATIONS or name.startswith(("numpy.random.", "random.")):
@@ -732,6 +747,8 @@ def _iterate_instance(it: Interpreter, inst: Inst, value: Val, node: cst.CSTNode
         return Val((), frozenset({Tag("offset", inst, node)}))
     if name in _PASS_THROUGH:
         return iterate(it, inst.args[0], node) if inst.args else NOTHING
+    if name == "torch.split":
+        return Val((), frozenset({Tag("rows", inst, node)}))
     kind = role(inst)
     if kind == "loader":
         return Val((), frozenset({Tag("rows", inst, node)}))

@@ -905,9 +905,24 @@ class Interpreter:
         obj.rest = join(obj.rest, value)
         if not isinstance(node, cst.SetComp):
             obj.items = []
+            if self._draws_a_batch(node, value):
+                rows = frozenset({Tag("rows", node, node)})
+                obj.rest = Val(obj.rest.objs, obj.rest.tags | rows)
+                value = Val((), value.tags | rows)
         else:
             obj.kind = "set"
         return Val((obj,), value.tags | kinds.without_local(members).tags | self._unordered(node))
+
+    def _draws_a_batch(self, node: cst.ListComp | cst.GeneratorExp, value: Val) -> bool:
+        """Whether a comprehension over a range draws one index after the other."""
+        from scaffold.roles.calls import mark_batch_size
+
+        bounds = [i for i in self.trace.value(node.for_in.iter).insts() if i.qualified == "range"]
+        if not bounds or not self.loops or self.no_grad or not value.tagged("draw") or value.tagged("rows", "offset") or not isinstance(node, cst.ListComp):
+            return False
+        mark_batch_size(self, bounds[0].args[-1] if bounds[0].args else None)
+        self.event("draw", node, value=value)
+        return True
 
     @staticmethod
     def _unordered(node: cst.CSTNode) -> frozenset[Tag]:

@@ -51,8 +51,8 @@ class Event:
     """Something that happened at ``node``.
 
     ``kind`` is ``call`` (``name``: qualified callee), ``forward`` (a module of the script was called), ``method`` (another of
-    its methods was), ``iterate``, ``branch``, ``setattr``, ``setitem``, ``weighted`` (a differentiable ratio of two sums over the batch) or ``enter`` (a
-    project function was entered).
+    its methods was), ``iterate``, ``branch``, ``setattr``, ``setitem``, ``weighted`` (a differentiable ratio of two sums over the batch) ``draw`` (a
+    comprehension drew a batch's indices) or ``enter`` (a project function was entered).
     """
 
     kind: str

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
-from scaffold.plan.own_batching import Slicing, batch_dimension, data_draws, range_slices
+from scaffold.plan.own_batching import Slicing, batch_dimension, data_draws, range_slices, splits
 from scaffold.roles.trace import Event
 from scaffold.rules import Diagnostic
 from scaffold.source.edits import Author
@@ -45,11 +45,19 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         yield from _draw(plan, author, event)
     for slicing in range_slices(plan.facts):
         yield from _slices(plan, author, slicing)
+    for cut in splits(plan.facts):
+        assert cut.call is not None and cut.source is not None and isinstance(cut.call, cst.Call)
+        method = isinstance(cut.call.func, cst.Attribute) and len(cut.call.args) == 1
+        whole = cut.call.func.value if method and isinstance(cut.call.func, cst.Attribute) else cut.call.args[0].value
+        if plan.options.batch == "per-gpu":
+            author.call(cut.source, whole, _share(plan, author, cut.source))
+        else:
+            yield Diagnostic.at(ID, "error", cut.source, cut.call, "--batch global cannot divide batches made by split()", "divide the size given to split yourself, or leave --batch per-gpu")
 
 
 def _draw(plan: Plan, author: Author, event: Event) -> Iterable[Diagnostic]:
     source, call = event.source, event.node
-    assert isinstance(call, cst.Call)
+    assert isinstance(call, (cst.Call, cst.ListComp))
     size = batch_dimension(plan.facts, call, event.name)
     if size is None:
         yield Diagnostic.at(
@@ -102,3 +110,18 @@ def _scaled(author: Author, source: Source, node: cst.BaseExpression, suffix: st
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Multiply, cst.FloorDivide)) and not suffix.startswith(" //"):
         tight = True
     author.wrap(source, node, "" if tight and not always else "(", suffix if tight and not always else f"){suffix}")
+
+
+def _share(plan: Plan, author: Author, source: Source) -> str:
+    name = plan.free(source, "my_share")
+    dist = plan.dist(author, source)
+    author.helper(
+        source,
+        name,
+        f'''def {name}(rows):
+    """Every world-size-th row, from this rank's number on: as many on each rank."""
+    world_size = {dist}.get_world_size()
+    return rows[{dist}.get_rank() : len(rows) // world_size * world_size : world_size]
+''',
+    )
+    return name
