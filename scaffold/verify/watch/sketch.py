@@ -38,8 +38,8 @@ def tensors(values: Any) -> Iterator[torch.Tensor]:
 def _table(name: str, rows: int, columns: int) -> torch.Tensor:
     known = _tables.get(name)
     if known is None or known.shape[0] < rows:
-        generator = torch.Generator().manual_seed(1)
-        known = _tables[name] = torch.randn(rows, columns, generator=generator)
+        generator = torch.Generator("cpu").manual_seed(1)
+        known = _tables[name] = torch.randn(rows, columns, generator=generator, dtype=torch.float32, device="cpu")
     return known[:rows]
 
 
@@ -52,7 +52,7 @@ def sketch(tensors: Iterable[torch.Tensor]) -> dict[str, Any]:
     crc = zlib.crc32(flat.numpy().tobytes())
     rows = -(-flat.numel() // WIDTH)
     table = _table("columns", WIDTH, PROJECTIONS)
-    projected = torch.empty(rows, PROJECTIONS)
+    projected = torch.empty(rows, PROJECTIONS, dtype=torch.float32, device="cpu")
     full = flat.numel() // WIDTH
     torch.mm(flat[: full * WIDTH].view(full, WIDTH), table, out=projected[:full])
     rest = flat[full * WIDTH :]
