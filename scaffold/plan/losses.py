@@ -55,7 +55,7 @@ def plan_losses(project: Project, facts: Facts) -> tuple[Losses, Facts]:
         _find(losses, facts, data)
         if losses.changed() == before and not before:
             break
-        facts = Facts.of(project, {}, losses.changed())
+        facts = Facts.of(project, {}, losses.changed(), facts)
         if losses.changed() == before:
             break
     return losses, facts

@@ -54,7 +54,7 @@ class Plan:
                     each_step += [(loop.source, t) for t in terms]
             if kept:
                 reductions[loop.node] = kept
-        second = Facts.of(project, reductions, losses.changed()) if reductions else first
+        second = Facts.of(project, reductions, losses.changed(), first) if reductions else first
         return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided), losses)
 
     @cached_property

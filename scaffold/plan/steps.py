@@ -39,8 +39,11 @@ def _all_divisions(facts: Facts) -> set[cst.CSTNode]:
 
 def _is_batch_size(facts: Facts, node: cst.CSTNode) -> bool:
     assert isinstance(node, cst.BinaryOperation)
-    value, sizes = facts.trace.value(node.right), facts.trace.batch_sizes
-    return any(o in sizes for o in value.objs if isinstance(o, Const)) or any(t in sizes for t in value.tags)
+    value, sizes = facts.trace.value(node.right), set(facts.trace.batch_sizes)
+    for inst in facts.divided_ranges:
+        sizes.update(*((*v.objs, *v.tags) for v in inst.args[2:]))
+    numbers = {o.value for o in sizes if isinstance(o, Const)}
+    return any(n in numbers for n in value.consts()) or any(t in sizes for t in value.tags)
 
 
 def _averages(facts: Facts, node: cst.CSTNode) -> bool:

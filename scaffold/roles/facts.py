@@ -79,13 +79,21 @@ class Facts:
 
     project: Project
     trace: Trace
+    made_before: frozenset[cst.CSTNode] = frozenset()
 
     @classmethod
     def of(
-        cls, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, changed: Mapping[cst.CSTNode, str] | None = None
+        cls,
+        project: Project,
+        reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None,
+        changed: Mapping[cst.CSTNode, str] | None = None,
+        known: Facts | None = None,
     ) -> Facts:
-        """Follow a project and collect its facts; ``reduced`` and ``changed`` as in :class:`Interpreter`."""
-        return cls(project, Interpreter(project, reduced, changed).run())
+        """Follow a project and collect its facts; ``reduced`` and ``changed`` as in :class:`Interpreter`, ``known`` from an earlier look."""
+        made_before = known.made_before if known else frozenset()
+        facts = cls(project, Interpreter(project, reduced, changed, made_before).run(), made_before)
+        more = facts._drawn_before_training
+        return cls.of(project, reduced, changed, cls(project, facts.trace, made_before | more)) if more else facts
 
     # ---- training ----------------------------------------------------------------------------------------------
 
@@ -262,6 +270,14 @@ class Facts:
                 for loader in loaders_of(loop.value):
                     found[loader] = None
         return list(found)
+
+    @cached_property
+    def _drawn_before_training(self) -> frozenset[cst.CSTNode]:
+        """Draws that look like batches, but are made once: the data set itself."""
+        training = {x.node for e in self.backwards for x in e.loops}
+        drawn = [e for e in self.trace.of_kind("call", "draw") if any(t.kind == "rows" and t.of is e.node for t in e.result.tags | e.value.tags) or e.kind == "draw"]
+        stepwise = {e.node for e in drawn if any(x.node in training for x in e.loops)}
+        return frozenset(e.node for e in drawn) - stepwise if training else frozenset()
 
     def _offsets(self, node: cst.Subscript) -> set[Inst]:
         """The ranges at whose offsets a subscript cuts."""

@@ -58,17 +58,22 @@ class Interpreter:
     """Runs a project abstractly from its entry script; :attr:`trace` holds what was seen.
 
     ``reduced`` names, for a loop, the variables that will be made the same on all ranks right behind it;
-    ``changed`` names expressions that will be wrapped, each with what it becomes: ``whole`` (the ranks' shares put together) or ``mean``.
+    ``made_before`` are draws that are known to make the data set, not its batches; ``changed`` names expressions that will be wrapped, each with what it becomes: ``whole`` (the ranks' shares put together) or ``mean``.
     """
 
     def __init__(
-        self, project: Project, reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None, changed: Mapping[cst.CSTNode, str] | None = None
+        self,
+        project: Project,
+        reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None,
+        changed: Mapping[cst.CSTNode, str] | None = None,
+        made_before: Iterable[cst.CSTNode] = (),
     ) -> None:
         from scaffold.roles import calls
 
         self.project = project
         self.reduced = reduced or {}
         self.changed = changed or {}
+        self.made_before = frozenset(made_before)
         self.trace = Trace()
         self.frame: Frame = None  # type: ignore[assignment]
         self.loops: list[Loop] = []
@@ -208,6 +213,10 @@ class Interpreter:
         )  # fmt: skip
         self.trace.events.append(event)
         return event
+
+    def repeats(self) -> bool:
+        """Whether this code is run again and again, by a statement."""
+        return any(not isinstance(x.node, cst.CompFor) for x in self.loops)
 
     def is_batch_size(self, value: Val) -> bool:
         """Whether a uniform value is one that sets the batch size of a loader or a draw."""
@@ -918,7 +927,7 @@ class Interpreter:
         from scaffold.roles.calls import mark_batch_size
 
         bounds = [i for i in self.trace.value(node.for_in.iter).insts() if i.qualified == "range"]
-        if not bounds or not self.loops or self.no_grad or not value.tagged("draw") or value.tagged("rows", "offset") or not isinstance(node, cst.ListComp):
+        if not bounds or not self.repeats() or node in self.made_before or self.no_grad or not value.tagged("draw") or value.tagged("rows", "offset") or not isinstance(node, cst.ListComp):
             return False
         mark_batch_size(self, bounds[0].args[-1] if bounds[0].args else None)
         self.event("draw", node, value=value)

@@ -131,7 +131,7 @@ def _dataset_name(plan: Plan, author: Author, loader: Loader, dataset: cst.Arg) 
     text = source.code(dataset.value)
     if not any(isinstance(n, cst.Call) for n in _nodes(dataset.value)):
         return text
-    name = plan.free(source, "train_set")
+    name = plan.local_name(source, dataset.value, "train_set")
     statement = source.statement(loader.node)
     start, end = source.outer_span(dataset.value)
     if isinstance(statement, cst.SimpleStatementLine) and not any(isinstance(a, (cst.CompFor, cst.Lambda)) for a in _up(source, loader.node)):

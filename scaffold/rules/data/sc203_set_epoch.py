@@ -51,7 +51,15 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
                 continue
             if event.node in {d[0] for d in done} or event.kind == "call" and event.name == "next":
                 continue
-            yield from _place(plan, author, loader, event, done)
+            if _restarted(loader):
+                yield from _before(plan, author, loader, event, done)
+            else:
+                yield from _place(plan, author, loader, event, done)
+
+
+def _restarted(loader: Loader) -> bool:
+    """Whether an exhausted iterator is made again in the middle of training: the sampler's own count goes on then."""
+    return len({e.node for e in loader.iterations if e.kind == "call" and e.name == "iter"}) > 1
 
 
 def _trains(plan: Plan, event: Event) -> bool:
@@ -85,6 +93,10 @@ def _place(plan: Plan, author: Author, loader: Loader, event: Event, done: set[t
             return
     if epoch_loop is None and event.kind != "call":
         return
+    yield from _before(plan, author, loader, event, done)
+
+
+def _before(plan: Plan, author: Author, loader: Loader, event: Event, done: set[tuple[cst.CSTNode, str]]) -> Iterable[Diagnostic]:
     name = _expression(plan, event, loader.inst)
     if name is None:
         yield Diagnostic.at(

@@ -17,4 +17,4 @@ class Learner:
 
 
 learner = Learner(6)
-learner.fit([torch.randn(4, 6) for _ in range(10)])
+learner.fit(torch.utils.data.DataLoader(torch.randn(40, 6), 4))
