@@ -142,6 +142,11 @@ def _call_function(it: Interpreter, node: cst.Call, func: Func, args: list[Val],
     owner = func.owner
     if isinstance(owner, Inst) and role(owner) == "module" and not _drives(func) and not it.inside_module:
         return _module_call(it, node, owner, func, args, kwargs, "method")
+    if it.inside_module and _drives(func):
+        inside, it.inside_module = it.inside_module, 0
+        result = it.enter(func, args, kwargs, node)
+        it.inside_module = inside
+        return result
     return it.enter(func, args, kwargs, node)
 
 
@@ -234,12 +239,16 @@ def _module_call(
     outermost = it.inside_module == 0
     name = func.node.name.value if func is not None and isinstance(func.node, cst.FunctionDef) else "forward"
     event = None
+    start = len(it.trace.events)
     if outermost:
         event = it.event(kind, node, name=name, value=Val((inst,)), args=args, kwargs=kwargs)
     it.inside_module += 1
     it.trace.called.add(inst)
     result = it.enter(func, args, kwargs, node) if func is not None else _external_module(it, node, inst, args, kwargs)
     it.inside_module -= 1
+    if event is not None and kind == "method" and any(e.name.endswith("backward") for e in it.trace.events[start:]):
+        event.kind, event.name, event.result = "call", f"{inst.qualified}.{name}", result
+        return result  # a method that trains is a loop, not a pass through the model
     if outermost and not it.no_grad and (kind == "forward" or deep(it, result).tags):
         result = Val(result.objs, result.tags | {Tag("grad", it.trace.root(inst), node)})
         _mark_members(result, Tag("grad", it.trace.root(inst), node))

@@ -59,12 +59,15 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
 
 
 def _loose(plan: Plan, author: Author) -> Iterable[Diagnostic]:
-    """Optimizers that step but hold no module: free tensors are parameters too."""
-    held = {o for s in plan.syncs for o in s.optimizers}
+    """Optimizers that step what no plan synchronises: free tensors, and modules whose calls could not be tied to a backward."""
+    held = {o: s for s in plan.syncs for o in s.optimizers}
+    synced = {m.inst for s in plan.syncs for m in s.models}
+    run = {plan.facts.trace.root(i) for e in plan.facts.trace.of_kind("forward", "method") if e.grad for i in e.value.insts()}
     for optimizer in plan.facts.optimizers:
-        if optimizer not in held and optimizer.steps and not optimizer.models:
-            sync = Sync([], "average", "its parameters belong to no module that could be followed")
-            yield from _average(plan, author, sync, optimizer)
+        missed = [m for m in optimizer.models if m not in synced and m in run and plan.facts.has_parameters(m)]
+        if optimizer.steps and (optimizer not in held or missed and held[optimizer].mode == "ddp"):
+            what = f"{missed[0].qualified}'s calls could not be tied to a backward" if missed else "its parameters belong to no module that could be followed"
+            yield from _average(plan, author, Sync([], "average", what), optimizer)
 
 
 def _average(plan: Plan, author: Author, sync: Sync, optimizer: Optimizer) -> Iterable[Diagnostic]:
