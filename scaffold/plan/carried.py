@@ -41,11 +41,11 @@ def carried(facts: Facts, source: Source, loop: cst.CSTNode, data: set[object]) 
     end = source.span(loop)[1]
     found: dict[str, Carried] = {}
     function = source.function(loop)
-    for node in sorted(_own_nodes(function), key=lambda n: source.span(n)):
+    for node in sorted(own_nodes(function), key=lambda n: source.span(n)):
         if not isinstance(node, (cst.Name, cst.Attribute)):
             continue
         name = dotted(node)
-        if name in assigned and name is not None and source.span(node)[0] >= end and _is_load(source, node):
+        if name in assigned and name is not None and source.span(node)[0] >= end and _is_load(source, node) and follows(source, loop, node):
             kinds = local_kinds(facts, node, data)
             if kinds and not _rebound(source, node, name, loop):
                 entry = found.setdefault(name, Carried(name, set(), _resets(source, loop, name)))
@@ -54,7 +54,13 @@ def carried(facts: Facts, source: Source, loop: cst.CSTNode, data: set[object]) 
     return list(found.values())
 
 
-def _own_nodes(function: cst.CSTNode) -> list[cst.CSTNode]:
+def follows(source: Source, loop: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether code that stands behind a loop can run after it: not if it is in another branch of the same ``if``."""
+    around, outside = set(source.ancestors(node)), set(source.ancestors(loop))
+    return not any(isinstance(a, cst.If) and a.body in outside and a.orelse in around for a in outside)
+
+
+def own_nodes(function: cst.CSTNode) -> list[cst.CSTNode]:
     """Nodes of a function's own body, nested functions and classes left out."""
     out: list[cst.CSTNode] = []
     stack: list[cst.CSTNode] = [function.body] if isinstance(function, (cst.FunctionDef, cst.Lambda)) else list(function.body)  # type: ignore[attr-defined]
@@ -94,6 +100,13 @@ def _is_load(source: Source, node: cst.Name | cst.Attribute) -> bool:
         return False
     if isinstance(parent, (cst.AssignTarget, cst.Param, cst.FunctionDef, cst.NameItem)):
         return False
+    if isinstance(parent, (cst.AugAssign, cst.For, cst.CompFor, cst.AnnAssign)) and parent.target is node:
+        return False
+    outer = parent
+    while isinstance(outer, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
+        outer = source.parents[outer]
+    if outer is not parent and isinstance(outer, (cst.AssignTarget, cst.For, cst.CompFor)) and getattr(outer, "iter", None) is not parent:
+        return not any(parent is x for x in walk(outer.target))
     return not (isinstance(parent, cst.Arg) and parent.keyword is node)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from scaffold.plan.carried import _own_nodes
+from scaffold.plan.carried import follows, own_nodes
 from scaffold.roles.facts import Facts, StepLoop
 from scaffold.roles.trace import Event
 from scaffold.source.tree import Source
@@ -45,7 +45,7 @@ def behind(facts: Facts, loop: StepLoop) -> Iterator[Behind]:
             break
         seen.add(frame.node)
         end = frame.source.span(node)[1]
-        later = tuple(n for n in _own_nodes(frame.node) if n in frame.source.parents and frame.source.span(n)[0] >= end)
+        later = tuple(n for n in own_nodes(frame.node) if n in frame.source.parents and frame.source.span(n)[0] >= end and follows(frame.source, node, n))
         yield Behind(frame.source, frame.node, later)
         if frame.call is None:
             break

@@ -34,6 +34,10 @@ ALIASES = {
 MODULE = "torch.nn.Module"
 MODULE_PREFIXES = ("torch.nn.modules.", "torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 CONTAINERS = {"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel"}
+CONTAINER_METHODS = {
+    "append", "appendleft", "add", "insert", "extend", "update", "pop", "popleft", "popitem", "copy", "union", "join", "get", "setdefault", "items",
+    "values", "keys", "clear", "remove", "discard", "sort", "reverse", "index", "count", "intersection", "difference", "most_common",
+}  # fmt: skip
 NOT_MODULES = {"torch.nn.Parameter", "torch.nn.Module", "torch.nn.Buffer"}
 
 LOSSES_WEIGHTED = {"cross_entropy", "nll_loss"}

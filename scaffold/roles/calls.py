@@ -319,7 +319,7 @@ def _call_method(it: Interpreter, node: cst.Call, bound: Bound, args: list[Val],
     from scaffold.roles.methods import container_method, instance_method
 
     for obj in owner.objs:
-        if isinstance(obj, (Seq, Map)):
+        if isinstance(obj, (Seq, Map)) and bound.name in api.CONTAINER_METHODS:
             return container_method(it, node, obj, owner, bound.name, args, kwargs)
         if isinstance(obj, Inst):
             return instance_method(it, node, obj, owner, bound.name, args, kwargs)
@@ -568,6 +568,8 @@ def _sequence_call(it: Interpreter, node: cst.Call, name: str, args: list[Val], 
         return Val((made,), combined(*members).tags)
     if not args:
         return Val((it.at_site(node, name, lambda: Seq(node, [], None, name)),))
+    if name == "itertools.chain":
+        return join(*args)
     seqs = [o for o in args[0].objs if isinstance(o, Seq)]
     if seqs and name in {"list", "tuple"}:
         return args[0]
@@ -755,7 +757,7 @@ def _iterate_instance(it: Interpreter, inst: Inst, value: Val, node: cst.CSTNode
     if name == "range":
         return Val((), frozenset({Tag("offset", inst, node)}))
     if name in _PASS_THROUGH:
-        return iterate(it, inst.args[0], node) if inst.args else NOTHING
+        return join(*(iterate(it, a, node) for a in (inst.args if name == "itertools.chain" else inst.args[:1])))
     if name == "torch.split":
         return Val((), frozenset({Tag("rows", inst, node)}))
     kind = role(inst)

@@ -135,7 +135,8 @@ def _dataset_name(plan: Plan, author: Author, loader: Loader, dataset: cst.Arg) 
     statement = source.statement(loader.node)
     start, end = source.outer_span(dataset.value)
     if isinstance(statement, cst.SimpleStatementLine) and not any(isinstance(a, (cst.CompFor, cst.Lambda)) for a in _up(source, loader.node)):
-        author.before(source, statement, f"{name} = {_flush_left(source, start, end)}", HOIST)
+        at = source.lines_of(statement)[0]
+        author.splice(source, at, at, f"{source.indent(statement)}{name} = {_moved(source, statement, name, start, end)}{source.newline}", HOIST)
         author.splice(source, start, end, name)
     else:
         author.splice(source, start, start, f"({name} := ")
@@ -143,12 +144,20 @@ def _dataset_name(plan: Plan, author: Author, loader: Loader, dataset: cst.Arg) 
     return name
 
 
-def _flush_left(source: object, start: int, end: int) -> str:
-    text: str = source.data[start:end].decode("utf-8")  # type: ignore[attr-defined]
-    lines = text.splitlines()
-    if len(lines) == 1:
+def _moved(source: Source, statement: cst.CSTNode, name: str, start: int, end: int) -> str:
+    """The text of an expression with its later lines shifted as its first line is; texts of several lines stay as they are."""
+    text = source.data[start:end].decode("utf-8")
+    first, *rest = text.splitlines()
+    if not rest or '"""' in text or "'''" in text:
         return text
-    return " ".join(x.strip() for x in lines) if not any("#" in x or '"""' in x for x in lines) else text
+    indent = source.indent(statement)
+    line_start = source.data.rfind(b"\n", 0, start) + 1
+    shift = len(indent) + len(f"{name} = ") - len(source.data[line_start:start].decode("utf-8"))
+    lines = [first]
+    for line in rest:
+        bare = line.lstrip(" \t")
+        lines.append(" " * max(len(line) - len(bare) + shift, len(indent)) + bare if "\t" not in line[: len(line) - len(bare)] else line)
+    return source.newline.join(lines)
 
 
 def _nodes(node: cst.CSTNode) -> Iterable[cst.CSTNode]:

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from scaffold.plan import Plan
 from scaffold.plan.first import fetches, first_blocks
 from scaffold.rules import Diagnostic
-from scaffold.source.edits import AFTER, HOIST, Author
+from scaffold.source.edits import AFTER, SETUP, Author
 
 ID = "SC210"
 NAME = "download"
@@ -52,5 +52,5 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
                 author.guard(source, statement, f"{local_rank} == 0")
             author.after(source, last, f"{dist}.barrier()", AFTER)
             continue
-        author.before(source, first, f"if {local_rank} != 0:\n    {dist}.barrier()  # the first process of each machine {verb}", HOIST)
+        author.before(source, first, f"if {local_rank} != 0:\n    {dist}.barrier()  # the first process of each machine {verb}", SETUP)
         author.after(source, last, f"if {local_rank} == 0:\n    {dist}.barrier()", AFTER)

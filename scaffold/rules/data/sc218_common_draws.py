@@ -31,7 +31,7 @@ from scaffold.roles.trace import Event
 from scaffold.roles.values import Inst
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import broadcast_object
-from scaffold.source.edits import BEFORE, Author
+from scaffold.source.edits import SETUP, Author
 
 ID = "SC218"
 NAME = "common-draws"
@@ -62,7 +62,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         if family == "random":
             author.need(source, "import random")
         line = template.format(box=box, np=alias or "np")
-        author.before(source, setup.anchor, line.replace("torch.", f"{torch}.") + "  # all ranks draw alike", BEFORE)
+        author.before(source, setup.anchor, line.replace("torch.", f"{torch}.") + "  # all ranks draw alike", SETUP)
     return
     yield
 

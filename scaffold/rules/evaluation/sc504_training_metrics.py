@@ -93,7 +93,7 @@ def _shown(plan: Plan, author: Author, source: Source, node: cst.Call, kind: str
     for part in sharing(plan.facts, source, found, plan.sharded):
         if part.clean:
             before_statement(plan, author, source, statement, part)
-        elif (origins := made_of(plan.facts, source, part.node, plan.sharded)) is not None:
+        elif part.kind != "rows" and (origins := made_of(plan.facts, source, part.node, plan.sharded)) is not None:
             for place, origin in origins:
                 in_place(plan, author, place, origin)
         elif part.kind != "rows" and kind not in {"save", "file"}:
