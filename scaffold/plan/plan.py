@@ -11,6 +11,7 @@ from scaffold.plan.carried import carried
 from scaffold.plan.evaluation import shardable
 from scaffold.plan.locals import Part, accumulated
 from scaffold.plan.losses import Losses, plan_losses
+from scaffold.plan.meters import shown_meters
 from scaffold.plan.options import Options
 from scaffold.plan.places import parameters
 from scaffold.plan.regions import divided_loops
@@ -54,7 +55,10 @@ class Plan:
                     each_step += [(loop.source, t) for t in terms]
             if kept:
                 reductions[loop.node] = kept
-        second = Facts.of(project, reductions, losses.changed(), first) if reductions else first
+        meters = shown_meters(first, data)
+        each_step += [m for m in meters if m not in each_step]
+        changed = losses.changed() | {part.node: "whole" for _, part in meters}
+        second = Facts.of(project, reductions, changed, first) if reductions or meters else first
         return cls(second, options, reductions, tuple(each_step), frozenset(x.node for x in divided), losses)
 
     @cached_property

@@ -121,7 +121,19 @@ def _appended(plan: Plan, author: Author, nodes: set[cst.CSTNode], reduced: set[
 def _made_in_loop(plan: Plan, obj: Obj, nodes: set[cst.CSTNode]) -> bool:
     """Whether a list is a new one in each step: the parts of a loss, not a curve."""
     source = next((s for s in plan.facts.project.sources if obj.site in s.parents), None)
-    return source is not None and obj.site is not None and any(a in nodes for a in source.ancestors(obj.site))
+    if source is None or obj.site is None:
+        return False
+    maker = source.function(obj.site)
+    called_inside = isinstance(maker, cst.FunctionDef) and any(
+        any(_stands_in(plan, g.call, nodes) for g in f.stack()) for f in plan.facts.called_from(maker)
+    )
+    return called_inside or any(a in nodes for a in source.ancestors(obj.site))
+
+
+def _stands_in(plan: Plan, call: cst.CSTNode | None, nodes: set[cst.CSTNode]) -> bool:
+    """Whether a call stands in the body of one of the loops."""
+    source = next((s for s in plan.facts.project.sources if call in s.parents), None)
+    return call is not None and source is not None and any(a in nodes for a in source.ancestors(call))
 
 
 def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[cst.CSTNode]) -> set[Seq]:

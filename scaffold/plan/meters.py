@@ -1,0 +1,53 @@
+"""Objects that keep averages and are shown whole (``{meter}``, ``'{m.avg}'.format(m=meter)``): what enters them is made global."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from scaffold.plan.locals import Part, parts
+from scaffold.roles.facts import Facts
+from scaffold.roles.values import Class, Inst, Seq, Val
+from scaffold.source.tree import Source
+
+_SHOWING = {"?.format", "str", "repr", "print", "logger.info", "logging.info", "list.format"}
+
+
+def shown_meters(facts: Facts, data: set[object]) -> list[tuple[Source, Part]]:
+    """The numbers of this rank that are handed to a meter which is later shown as an object."""
+    meters = {i for v in _shown(facts) for i in _objects(v) if isinstance(i.cls, Class) and _keeps_local(i, data)}
+    found: dict[cst.CSTNode, tuple[Source, Part]] = {}
+    frames = [*facts.trace.frames, *(f for more in facts.trace.aliases.values() for f in more)]
+    for frame in frames:
+        call = frame.call
+        if frame.owner not in meters or frame.caller is None or not isinstance(call, cst.Call) or call.func is None:
+            continue
+        source = frame.caller.source
+        if frame.owner in _objects(facts.trace.value(call.func)) or call not in source.parents:
+            continue
+        given = [p for a in call.args for p in parts(facts, source, a.value, data)]
+        if given and all(p.clean for p in given):
+            found.update({p.node: (source, p) for p in given})
+    return list(found.values())
+
+
+def _shown(facts: Facts) -> list[Val]:
+    values = [v for e in facts.trace.of_kind("call") if e.name in _SHOWING for v in (*e.args, *e.kwargs.values())]
+    for source in facts.project.sources:
+        for node in source.nodes:
+            if isinstance(node, cst.FormattedStringExpression):
+                values.append(facts.trace.value(node.expression))
+            elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+                values.append(facts.trace.value(node.right))
+    return values
+
+
+def _objects(value: Val) -> list[Inst]:
+    found = value.insts()
+    for obj in value.objs:
+        if isinstance(obj, Seq):
+            found += [i for v in (*obj.items, obj.rest) if v is not None for i in v.insts()]
+    return found
+
+
+def _keeps_local(inst: Inst, data: set[object]) -> bool:
+    return any(t.of in data for v in inst.attrs.values() for t in v.locals())
