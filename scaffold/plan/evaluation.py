@@ -34,7 +34,7 @@ def dataset_argument(loader: Loader) -> cst.Arg | None:
 
 def _plain(loader: Loader) -> bool:
     arg = dataset_argument(loader)
-    if arg is None or not isinstance(arg.value, (cst.Name, cst.Attribute)) or not isinstance(loader.inst.cls, str):
+    if arg is None or not isinstance(arg.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or not isinstance(loader.inst.cls, str):
         return False
     if loader.inst.cls != "torch.utils.data.DataLoader" or len([a for a in loader.node.args if a.keyword is None and not a.star]) > 2:
         return False

@@ -22,7 +22,7 @@ from scaffold.roles import api
 from scaffold.roles.facts import Facts, Loader, loaders_of
 from scaffold.source.edits import Author
 from scaffold.source.project import Project
-from scaffold.source.tree import Source, children
+from scaffold.source.tree import Source, children, walk
 
 
 @dataclass(eq=False)
@@ -201,6 +201,17 @@ class Plan:
     def sharded(self) -> set[object]:
         """Everything whose data is divided among the ranks."""
         return {*self.facts.train_data, *self.facts.divided_ranges, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
+
+    @cached_property
+    def partly_divided(self) -> dict[cst.CSTNode, str]:
+        """Loops that read divided data in one call and whole data in another, with a test that tells them apart ('' if there is none)."""
+        found: dict[cst.CSTNode, str] = {}
+        for loop in self.facts.step_loops:
+            if loop.data not in self.sharded and any(x.node is loop.node and x.data in self.sharded for x in self.facts.step_loops):
+                over = loop.node.iter if isinstance(loop.node, cst.For) else None
+                names = [n for n in walk(over) if isinstance(n, (cst.Name, cst.Attribute)) and loop.data in self.facts.trace.value(n).objs] if over else []
+                found[loop.node] = f"isinstance({loop.source.code(names[0])}.sampler, (DistributedSampler, range))" if names else ""
+        return found
 
     @cached_property
     def _evaluating(self) -> set[cst.CSTNode]:

@@ -15,8 +15,12 @@ from scaffold.source.tree import Source, walk
 
 def at_loop_end(plan: Plan, author: Author, source: Source, loop: cst.CSTNode, name: str, kind: str) -> None:
     """Make a variable global right behind the loop that accumulated it."""
-    function = reducer(plan, author, source, kind)
-    author.after(source, loop, f"{name} = {function}({name})", AFTER)
+    line = f"{name} = {reducer(plan, author, source, kind)}({name})"
+    test = plan.partly_divided.get(loop)
+    if test and kind != "mean":
+        author.need(source, "from torch.utils.data.distributed import DistributedSampler")
+        line = f"if {test}:  # else every rank has read all of it\n    {line}"
+    author.after(source, loop, line, AFTER)
 
 
 def in_place(plan: Plan, author: Author, source: Source, part: Part) -> None:

@@ -27,7 +27,8 @@ from scaffold.roles.facts import Loader
 from scaffold.roles.values import Val
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import keyword
-from scaffold.source.edits import HOIST, Author
+from scaffold.rules.data.naming import name_dataset
+from scaffold.source.edits import Author
 
 ID = "SC201"
 NAME = "distributed-sampler"
@@ -72,7 +73,7 @@ def _convert(plan: Plan, author: Author, loader: Loader) -> Iterable[Diagnostic]
         )  # fmt: skip
         return
     author.need(source, "from torch.utils.data.distributed import DistributedSampler")
-    name = _dataset_name(plan, author, loader, dataset)
+    name = name_dataset(plan, author, loader, dataset, "train_set")
     shuffle = _shuffle(loader)
     arguments = [name]
     if shuffle.text is not None:
@@ -123,54 +124,6 @@ def argument_at(loader: Loader, name: str) -> cst.Arg | None:
     if index < len(args) and all(a.keyword is None and not a.star for a in args[: index + 1]):
         return args[index]
     return None
-
-
-def _dataset_name(plan: Plan, author: Author, loader: Loader, dataset: cst.Arg) -> str:
-    """Text that names the dataset; an expression that builds one gets a variable of its own first."""
-    source = loader.source
-    text = source.code(dataset.value)
-    if not any(isinstance(n, cst.Call) for n in _nodes(dataset.value)):
-        return text
-    name = plan.local_name(source, dataset.value, "train_set")
-    statement = source.statement(loader.node)
-    start, end = source.outer_span(dataset.value)
-    if isinstance(statement, cst.SimpleStatementLine) and not any(isinstance(a, (cst.CompFor, cst.Lambda)) for a in _up(source, loader.node)):
-        at = source.lines_of(statement)[0]
-        author.splice(source, at, at, f"{source.indent(statement)}{name} = {_moved(source, statement, name, start, end)}{source.newline}", HOIST)
-        author.splice(source, start, end, name)
-    else:
-        author.splice(source, start, start, f"({name} := ")
-        author.splice(source, end, end, ")")
-    return name
-
-
-def _moved(source: Source, statement: cst.CSTNode, name: str, start: int, end: int) -> str:
-    """The text of an expression with its later lines shifted as its first line is; texts of several lines stay as they are."""
-    text = source.data[start:end].decode("utf-8")
-    first, *rest = text.splitlines()
-    if not rest or '"""' in text or "'''" in text:
-        return text
-    indent = source.indent(statement)
-    line_start = source.data.rfind(b"\n", 0, start) + 1
-    shift = len(indent) + len(f"{name} = ") - len(source.data[line_start:start].decode("utf-8"))
-    lines = [first]
-    for line in rest:
-        bare = line.lstrip(" \t")
-        lines.append(" " * max(len(line) - len(bare) + shift, len(indent)) + bare if "\t" not in line[: len(line) - len(bare)] else line)
-    return source.newline.join(lines)
-
-
-def _nodes(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
-    from scaffold.source.tree import walk
-
-    return walk(node)
-
-
-def _up(source: object, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
-    for parent in source.ancestors(node):  # type: ignore[attr-defined]
-        if isinstance(parent, (cst.SimpleStatementLine, cst.FunctionDef)):
-            return
-        yield parent
 
 
 def _train_condition(plan: Plan, loader: Loader) -> str | None:

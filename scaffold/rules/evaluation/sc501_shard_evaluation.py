@@ -25,6 +25,7 @@ from scaffold.plan import Plan
 from scaffold.plan.evaluation import dataset_argument
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import keyword
+from scaffold.rules.data.naming import name_dataset
 from scaffold.source.edits import Author
 
 ID = "SC501"
@@ -49,7 +50,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
             continue
         dataset = dataset_argument(loader)
         assert dataset is not None
-        text = f"range({plan.rank(author, source, call)}, len({source.code(dataset.value)}), {plan.world_size(author, source, call)})"
+        text = f"range({plan.rank(author, source, call)}, len({name_dataset(plan, author, loader, dataset, 'test_set')}), {plan.world_size(author, source, call)})"
         shuffle = keyword(call, "shuffle")
         if shuffle is not None:
             author.splice(source, *source.span(shuffle), f"sampler={text}")

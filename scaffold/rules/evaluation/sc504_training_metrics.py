@@ -68,7 +68,12 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
 def _leaving(plan: Plan, author: Author, loop: StepLoop) -> Iterable[Diagnostic]:
     """What leaves a loop and was not made global right behind it."""
     for item in carried(plan.facts, loop.source, loop.node, plan.sharded):
-        if item.kind:
+        if item.kind in {"sum", "count"} and loop.node in plan.partly_divided and not (item.reset and plan.partly_divided[loop.node]):
+            yield Diagnostic.at(
+                ID, "error", loop.source, loop.node, f"this loop reads divided data in one call and whole data in another, and the total {item.name} is right for one of them only",
+                "read the two by loops of their own, or pass the loader to the function that holds the loop",
+            )  # fmt: skip
+        elif item.kind:
             _each_reading(plan, author, loop, item)
         elif item.kinds != {"rows"}:
             ratio = item.kinds - {"rows"} == {"ratio"}
