@@ -33,6 +33,8 @@ ALIASES = {
 
 MODULE = "torch.nn.Module"
 MODULE_PREFIXES = ("torch.nn.modules.", "torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
+UNKNOWN_MODULES = ("torch.nn.modules.", "timm.create_model", "torch.hub.load", "segmentation_models_pytorch.")
+"""Modules whose parts are not known: they may hold batch normalisation."""
 CONTAINERS = {"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel"}
 CONTAINER_METHODS = {
     "append", "appendleft", "add", "insert", "extend", "update", "pop", "popleft", "popitem", "copy", "union", "join", "get", "setdefault", "items",
@@ -98,6 +100,11 @@ TENSOR_SUMS = {"sum", "nansum", "count_nonzero"}
 TENSOR_MEANS = {"mean", "nanmean"}
 TENSOR_SPREADS = {"median", "std", "var", "nanmedian", "quantile", "logsumexp"}
 TENSOR_EXTREMES = {"max", "min", "amax", "amin", "norm", "any", "all", "unique", "topk_", "argmax", "argmin"}
+SAME_EVERYWHERE = {
+    "is_cuda", "device", "dtype", "ndim", "is_sparse", "requires_grad", "is_leaf", "layout", "is_quantized", "grad_fn", "names", "dim", "ndimension",
+    "is_contiguous", "get_device", "element_size", "is_floating_point", "is_complex",
+}  # fmt: skip
+"""Attributes and methods of a tensor that do not depend on its values or on how many samples it holds."""
 RAGGED = {"masked_select", "nonzero", "pack_padded_sequence", "argwhere"}
 TENSOR_SCALARS = {"item", "tolist"}
 TENSOR_SIZES = {"size", "shape", "numel", "nelement"}

@@ -87,7 +87,19 @@ def role(inst: Inst) -> str:
 
 
 def call(it: Interpreter, node: cst.Call) -> Val:
-    """Evaluate a call: callee, arguments, then what each possible callee does."""
+    """Evaluate a call; what it gives is a module at least where it is used as one."""
+    value = _called(it, node)
+    if node not in it.makes_module or any(role(i) for i in value.insts()) or any(isinstance(o, (Seq, Map, Func, Class)) for o in value.objs):
+        return value
+    return Val((_external_instance(it, node, f"{api.MODULE_PREFIXES[0]}{_last_name(node.func)}", [], {}),), value.tags)
+
+
+def _last_name(node: cst.BaseExpression) -> str:
+    return node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else "Module"
+
+
+def _called(it: Interpreter, node: cst.Call) -> Val:
+    """Callee, arguments, then what each possible callee does."""
     callee = it.eval(node.func)
     args, kwargs = _arguments(it, node)
     if not callee.objs:
@@ -549,6 +561,9 @@ def _by_name(it: Interpreter, node: cst.Call, name: str, args: list[Val]) -> Val
         default = args[2] if len(args) > 2 else None
         if consts and isinstance(consts[0], str):
             return join(attribute(it, args[0], consts[0], node), default)
+        for inst in args[0].insts():
+            it.trace.read.update((inst, attr) for attr in inst.attrs)
+            default = join(default, *inst.attrs.values()) if it.inside_module else default
         found = [it.ext(f"{o.name}.*") for o in args[0].objs if isinstance(o, Ext)]
         members = [v for o in args[0].objs if isinstance(o, Mod) and o.source for v in it.load(o.source, "").vars.values()]
         return join(*found, *members, default)
@@ -662,6 +677,8 @@ def attribute(it: Interpreter, owner: Val, name: str, node: cst.CSTNode) -> Val:
         made = it.at_site(node, (name, owner.tags), lambda: Bound(node, Val((), owner.tags), name))
         assert isinstance(made, Bound)
         tags = kinds.tensor_method("size", owner, None, False).tags if name == "shape" else owner.tags
+        if name in api.SAME_EVERYWHERE:
+            tags = kinds.without_local(owner).tags
         if name == "data":
             tags = kinds.without_grad(Val((), tags)).tags
         value = Val((made,), tags)

@@ -253,6 +253,8 @@ class Facts:
             name = part.qualified.rpartition(".")[2]
             if name in api.BATCH_NORMS or (isinstance(part.cls, str) and name.startswith(api.NORMED_MODELS)):
                 return True
+            if isinstance(part.cls, str) and part.cls.startswith(api.UNKNOWN_MODULES):
+                return True
         return False
 
     # ---- data --------------------------------------------------------------------------------------------------

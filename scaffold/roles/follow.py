@@ -14,6 +14,7 @@ from typing import Any
 import libcst as cst
 
 from scaffold.roles import kinds, pairs
+from scaffold.roles.by_use import calls_making_modules
 from scaffold.roles.trace import Event, Frame, Loop, Trace
 from scaffold.roles.values import (
     NOTHING,
@@ -75,6 +76,7 @@ class Interpreter:
         self.changed = changed or {}
         self.made_before = frozenset(made_before)
         self.trace = Trace()
+        self.makes_module: set[cst.CSTNode] = set()
         self.frame: Frame = None  # type: ignore[assignment]
         self.loops: list[Loop] = []
         self.branches: list[tuple[cst.CSTNode, bool]] = []
@@ -138,6 +140,7 @@ class Interpreter:
         scope = self.trace.module_scopes.get(source)
         if scope is not None:
             return scope
+        self.makes_module |= calls_making_modules(source)
         scope = Scope(source, source.tree)
         scope.vars["__name__"] = self.const(None, name)
         self.trace.module_scopes[source] = scope

@@ -111,7 +111,7 @@ def ragged(value: Val, node: cst.CSTNode | None) -> Val:
 
 def tensor_method(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
     """Result of ``owner.name(dim)`` for data that is not a known object."""
-    if name.startswith("new_"):
+    if name.startswith("new_") or name in api.SAME_EVERYWHERE:
         return NOTHING
     if name in _COMPARISONS and only(owner) == "rows":
         return mask(without_grad(owner), None)
