@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import libcst as cst
 
+from scaffold.plan.outputs import outputs
 from scaffold.roles import calls
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import Const, Inst, Val
@@ -26,7 +27,23 @@ def counted_steps(facts: Facts) -> dict[cst.BinaryOperation, Source]:
         if any(calls.role(i) == "scheduler" and i.call is event.node for i in event.result.insts()):
             wanted |= {n for v in (*event.args, *event.kwargs.values()) for n in _divisions(v)} & by_batch
     wanted |= {n for n in by_batch if _averages(facts, n)}
+    for output in outputs(facts):
+        if output.kind in {"print", "log", "bar-text"}:
+            wanted |= {n for a in output.node.args for x in walk(a.value) for n in _divisions(facts.trace.value(x))} & by_batch
     return {n: source for source in facts.project.sources for n in source.nodes if isinstance(n, cst.BinaryOperation) and n in wanted - laid_out}
+
+
+def counted_samples(facts: Facts, data: set[object]) -> dict[cst.BinaryOperation, Source]:
+    """Products of a step's number and the batch size that are shown: how many samples one rank has seen."""
+    found: dict[cst.BinaryOperation, Source] = {}
+    for output in outputs(facts):
+        for node in walk(output.node):
+            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+                for number, size in ((node.left, node.right), (node.right, node.left)):
+                    steps = {t.of for t in facts.trace.value(number).tags if t.kind == "step"}
+                    if steps & data and _is_size(facts, size):
+                        found[node] = output.source
+    return found
 
 
 def _divisions(value: Val) -> set[cst.CSTNode]:
@@ -39,7 +56,11 @@ def _all_divisions(facts: Facts) -> set[cst.CSTNode]:
 
 def _is_batch_size(facts: Facts, node: cst.CSTNode) -> bool:
     assert isinstance(node, cst.BinaryOperation)
-    value, sizes = facts.trace.value(node.right), set(facts.trace.batch_sizes)
+    return _is_size(facts, node.right)
+
+
+def _is_size(facts: Facts, node: cst.CSTNode) -> bool:
+    value, sizes = facts.trace.value(node), set(facts.trace.batch_sizes)
     for inst in facts.divided_ranges:
         sizes.update(*((*v.objs, *v.tags) for v in inst.args[2:]))
     numbers = {o.value for o in sizes if isinstance(o, Const)}

@@ -759,12 +759,19 @@ def iterate(it: Interpreter, value: Val, node: cst.CSTNode) -> Val:
     return join(*found)
 
 
+def _innermost(inst: Inst) -> Inst:
+    """What a chain of ``enumerate(tqdm(loader))`` runs over."""
+    while inst.qualified in _PASS_THROUGH | _PAIRING and inst.args and inst.args[0].insts():
+        inst = inst.args[0].insts()[0]
+    return inst
+
+
 def _iterate_instance(it: Interpreter, inst: Inst, value: Val, node: cst.CSTNode) -> Val:
     name = inst.qualified
     if name == "enumerate":
         pair = it.at_site(node, ("pair", inst), lambda: Seq(node, [], None, "tuple"))
         assert isinstance(pair, Seq)
-        pair.items = [Val((), frozenset({Tag("step", inst.args[0].insts()[0] if inst.args and inst.args[0].insts() else inst, node)})), iterate(it, inst.args[0], node) if inst.args else NOTHING]
+        pair.items = [Val((), frozenset({Tag("step", _innermost(inst), node)})), iterate(it, inst.args[0], node) if inst.args else NOTHING]
         return Val((pair,))
     if name == "zip":
         pair = it.at_site(node, ("pair", inst), lambda: Seq(node, [], None, "tuple"))
