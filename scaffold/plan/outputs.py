@@ -53,6 +53,8 @@ def _kind(name: str, args: list[Val], node: cst.Call) -> str:
         return "save"
     if name in api.BARS:
         return "bar"
+    if name.startswith(api.PRINTING_LIBRARIES):
+        return "print"
     if name.startswith("logging.") and short in api.LOGGER_METHODS or name.startswith("logger.") and short in api.LOGGER_METHODS:
         return "log"
     if name.startswith("tqdm.tqdm.") and short in {"set_postfix", "set_description", "set_postfix_str", "write", "update"}:

@@ -105,6 +105,8 @@ SAME_EVERYWHERE = {
     "is_contiguous", "get_device", "element_size", "is_floating_point", "is_complex",
 }  # fmt: skip
 """Attributes and methods of a tensor that do not depend on its values or on how many samples it holds."""
+COUNTS = {"num_graphs", "num_nodes", "num_edges", "batch_size", "num_graphs_"}
+"""Attributes of a batch object that count what it holds."""
 RAGGED = {"masked_select", "nonzero", "pack_padded_sequence", "argwhere"}
 TENSOR_SCALARS = {"item", "tolist"}
 TENSOR_SIZES = {"size", "shape", "numel", "nelement"}
@@ -143,7 +145,8 @@ SEEDS = {
     "lightning.seed_everything", "transformers.set_seed", "torch.random.manual_seed",
 }  # fmt: skip
 
-PRINTS = {"print", "pprint.pprint", "click.echo", "rich.print", "sys.stdout.write", "sys.stderr.write", "tqdm.tqdm.write", "sys.stdout.flush"}
+PRINTS = {"torch_geometric.logging.log", "tensorboard_logger.log_value", "print", "pprint.pprint", "click.echo", "rich.print", "sys.stdout.write", "sys.stderr.write", "tqdm.tqdm.write", "sys.stdout.flush"}
+PRINTING_LIBRARIES = ("loguru.logger.", "absl.logging.", "logzero.", "rich.console.Console.", "rich.print", "termcolor.cprint")
 LOGGER_METHODS = {"debug", "info", "warning", "warn", "error", "critical", "exception", "log"}
 BARS = {"tqdm.tqdm": "disable", "tqdm.trange": "disable", "alive_progress.alive_bar": "disable", "progressbar.progressbar": ""}
 WRITERS = {

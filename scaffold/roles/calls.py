@@ -677,6 +677,8 @@ def attribute(it: Interpreter, owner: Val, name: str, node: cst.CSTNode) -> Val:
         made = it.at_site(node, (name, owner.tags), lambda: Bound(node, Val((), owner.tags), name))
         assert isinstance(made, Bound)
         tags = kinds.tensor_method("size", owner, None, False).tags if name == "shape" else owner.tags
+        if name in api.COUNTS and owner.tagged("rows"):
+            return kinds.retag(kinds.without_grad(owner), "count")
         if name in api.SAME_EVERYWHERE:
             tags = kinds.without_local(owner).tags
         if name == "data":

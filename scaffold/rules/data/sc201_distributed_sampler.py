@@ -23,8 +23,9 @@ import libcst as cst
 
 from scaffold.plan import Plan
 from scaffold.plan.evaluation import dataset_argument, is_iterable_style
+from scaffold.roles.calls import role
 from scaffold.roles.facts import Loader
-from scaffold.roles.values import Val
+from scaffold.roles.values import Inst, Val
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import keyword
 from scaffold.rules.data.naming import name_dataset
@@ -34,6 +35,7 @@ ID = "SC201"
 NAME = "distributed-sampler"
 SEVERITY = "W"
 
+_DIVIDED_ELSEWHERE = {"range", "torch.split", "super"}
 _POSITIONS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last")
 
 
@@ -45,6 +47,12 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
             continue
         done.add(loader.node)
         yield from _convert(plan, author, loader)
+    for data in plan.facts.train_data:
+        if isinstance(data, Inst) and role(data) != "loader" and data.qualified not in _DIVIDED_ELSEWHERE and data.source and data.call:
+            yield Diagnostic.at(
+                ID, "error", data.source, data.call, f"training reads its batches from {data.qualified}, which is not divided: every rank would train on all of it",
+                "give it this rank's share of what it draws from (of its indices, seed nodes or files): items[rank::world_size], cut to the same number on each rank",
+            )  # fmt: skip
 
 
 def needs_sampler(loader: Loader) -> bool:

@@ -83,6 +83,8 @@ def _data_made(facts: Facts) -> set[str]:
     """Draws that make or pick data before training: every rank must hold the same data."""
     found: set[str] = set()
     for event in facts.trace.of_kind("call"):
+        if event.name == "dataset.shuffle" and not event.args and not event.kwargs and not in_training(facts, event):
+            found.add("torch.randperm")
         drawn = event.name in api.DRAWS_TORCH or event.name.startswith(("numpy.random.", "random."))
         if not drawn or not event.result.tagged("draw") or in_training(facts, event) or event.frame.cls is not None and is_module_class(event):
             continue
