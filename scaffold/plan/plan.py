@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from scaffold.plan.carried import carried
+from scaffold.plan.device import device_kind
 from scaffold.plan.evaluation import shardable
 from scaffold.plan.locals import Part, accumulated
 from scaffold.plan.losses import Losses, plan_losses
@@ -73,20 +74,8 @@ class Plan:
 
     @cached_property
     def device(self) -> str:
-        """``cuda`` (always), ``maybe`` (falls back to the CPU) or ``cpu`` (never asks for CUDA)."""
-        events = self.facts.trace.events
-        asks = any(
-            e.kind == "call" and (e.name.endswith(".cuda") or e.name.startswith(("torch.cuda.", "torch.accelerator.")))
-            for e in events
-            if not e.name.startswith("torch.cuda.manual_seed")
-        )
-        literal = any(
-            isinstance(n, cst.SimpleString) and str(n.evaluated_value).startswith("cuda") for s in self.facts.project.sources for n in s.nodes
-        )
-        if not asks and not literal:
-            return "cpu"
-        fallback = any(e.kind == "call" and e.name in {"torch.cuda.is_available", "torch.accelerator.is_available"} for e in events)
-        return "maybe" if fallback else "cuda"
+        """``cuda`` (always), ``maybe`` (by a test or an option) or ``cpu`` (never asks for CUDA)."""
+        return device_kind(self.facts)
 
     # ---- names -------------------------------------------------------------------------------------------------
 

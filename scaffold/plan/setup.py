@@ -106,6 +106,8 @@ def _matters(event: Event) -> bool:
     if event.kind != "call":
         return False
     name = event.name
+    if name in {"torch.cuda.is_available", "torch.accelerator.is_available"}:
+        return False
     if name in api.PRINTS or name in api.SEEDS or name in api.FOLDER_CALLS or name in api.FILE_CALLS or name in api.BARS:
         return True
     if name in api.WRITERS or name in {"torch.save", "torch.load", "torch.device", "logging.basicConfig"} or name in api.CLOCKS:

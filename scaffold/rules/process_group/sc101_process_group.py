@@ -32,6 +32,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
+from scaffold.plan.device import cuda_test
 from scaffold.plan.setup import Setup
 from scaffold.rules import Diagnostic
 from scaffold.source.edits import SETUP, Author
@@ -65,16 +66,16 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     if plan.device == "cuda":
         lines += [f'{names["local_rank"]} = int(os.environ["LOCAL_RANK"])', f"{torch}.cuda.set_device({names['local_rank']})"]
     elif plan.device == "maybe":
-        lines += [f'{names["local_rank"]} = int(os.environ["LOCAL_RANK"])', f"if {torch}.cuda.is_available():", f"    {torch}.cuda.set_device({names['local_rank']})"]
-    lines += [f"{dist}.init_process_group({_backend(plan, torch)})", f"{names['rank']}, {names['world_size']} = {dist}.get_rank(), {dist}.get_world_size()"]
+        lines += [f'{names["local_rank"]} = int(os.environ["LOCAL_RANK"])', f"if {cuda_test(plan.facts, setup, torch)}:", f"    {torch}.cuda.set_device({names['local_rank']})"]
+    lines += [f"{dist}.init_process_group({_backend(plan, setup, torch)})", f"{names['rank']}, {names['world_size']} = {dist}.get_rank(), {dist}.get_world_size()"]
     author.before(source, setup.anchor, "\n".join(lines), SETUP)
     _close(plan, author, setup, dist)
 
 
-def _backend(plan: Plan, torch: str) -> str:
+def _backend(plan: Plan, setup: Setup, torch: str) -> str:
     if plan.options.backend:
         return f'"{plan.options.backend}"'
-    return {"cuda": '"nccl"', "maybe": f'"nccl" if {torch}.cuda.is_available() else "gloo"', "cpu": '"gloo"'}[plan.device]
+    return {"cuda": '"nccl"', "maybe": f'"nccl" if {cuda_test(plan.facts, setup, torch)} else "gloo"', "cpu": '"gloo"'}[plan.device]
 
 
 def _close(plan: Plan, author: Author, setup: Setup, dist: str) -> None:
