@@ -13,15 +13,24 @@ from scaffold.source.tree import walk
 _EXACT = {"sum", "count"}
 
 
-def shardable(facts: Facts, loaders: list[Loader]) -> list[Loader]:
-    """Evaluation loaders whose loops leave nothing behind but sums and counts over samples."""
+def shardable(facts: Facts, loaders: list[Loader], collective: set[cst.CSTNode]) -> list[Loader]:
+    """Evaluation loaders whose loops leave nothing behind but sums and counts over samples, and call no ``collective`` function."""
     trained = {x.node for x in facts.loaders if x.role == "train"}
     good: list[Loader] = []
     for loader in loaders:
+        if any(_calls(facts, e, collective) for e in loader.iterations):
+            continue
         if loader.node not in trained and _plain(loader) and _lengths_unused(facts, loader) and all(_clean(facts, e, loader) for e in loader.iterations):
             good.append(loader)
     nodes = {x.node for x in loaders if x not in good}
     return [x for x in good if x.node not in nodes]
+
+
+def _calls(facts: Facts, event: Event, functions: set[cst.CSTNode]) -> bool:
+    """Whether the loop at an event enters one of some functions."""
+    frames = [f for n in functions for f in facts.called_from(n)]
+    inside = set(walk(event.node))
+    return any(g.call in inside for f in frames for g in f.stack() if g.call is not None)
 
 
 def dataset_argument(loader: Loader) -> cst.Arg | None:

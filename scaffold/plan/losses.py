@@ -37,6 +37,11 @@ class Losses:
     in_batch: tuple[InBatch, ...] = ()
     unclear: dict[cst.CSTNode, tuple[Source, set[str]]] = field(default_factory=dict)
 
+    def functions(self) -> set[cst.CSTNode]:
+        """The functions that will hold a collective: no loop that ranks run unequally often may call them."""
+        placed = [*self.divisors.items(), *((n, s) for n, (s, *_) in [*self.whole.items(), *self.weighted.items()]), *((x.node, x.source) for x in self.in_batch)]
+        return {f for n, s in placed if isinstance(f := s.function(n), cst.FunctionDef)}
+
     def changed(self) -> dict[cst.CSTNode, str]:
         """What the wrapped expressions become, for the next look at the script."""
         marks: dict[cst.CSTNode, str] = dict.fromkeys(self.terms, "mean")

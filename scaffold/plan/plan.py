@@ -42,7 +42,7 @@ class Plan:
         """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
         first = facts or Facts.of(project)
         losses, first = plan_losses(project, first)
-        divided = shardable(first, [x for x in first.loaders if x.role == "eval"]) if options.evaluation == "shard" else []
+        divided = shardable(first, [x for x in first.loaders if x.role == "eval"], losses.functions()) if options.evaluation == "shard" else []
         data = {*first.train_data, *first.divided_ranges, *(x.inst for x in divided)}
         reductions: dict[cst.CSTNode, dict[str, str]] = {}
         each_step: list[tuple[Source, Part]] = []
