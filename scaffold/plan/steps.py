@@ -7,9 +7,8 @@ from functools import lru_cache
 import libcst as cst
 
 from scaffold.plan.outputs import outputs
-from scaffold.roles import calls
 from scaffold.roles.facts import Facts
-from scaffold.roles.values import Const, Inst, Val
+from scaffold.roles.values import NOTHING, Const, Inst, Val
 from scaffold.source.tree import Source, walk
 
 _LAYOUT = {"view", "reshape", "narrow", "split", "chunk", "resize", "resize_", "expand", "unfold"}
@@ -17,19 +16,10 @@ _LAYOUT = {"view", "reshape", "narrow", "split", "chunk", "resize", "resize_", "
 
 @lru_cache(maxsize=8)
 def counted_steps(facts: Facts) -> dict[cst.BinaryOperation, Source]:
-    """The divisions whose result counts the steps of training: it ends a divided range, averages over steps, or times a schedule."""
+    """The divisions whose result counts the steps of training: what ends a divided range, and a training set's length by the batch size."""
     laid_out = _layouts(facts)
-    wanted: set[cst.CSTNode] = set()
-    for inst in facts.divided_ranges:
-        wanted |= {n for v in inst.args for n in _divisions(v)}
-    by_batch = {n for n in _all_divisions(facts) if _is_batch_size(facts, n)}
-    for event in facts.trace.of_kind("call"):
-        if any(calls.role(i) == "scheduler" and i.call is event.node for i in event.result.insts()):
-            wanted |= {n for v in (*event.args, *event.kwargs.values()) for n in _divisions(v)} & by_batch
-    wanted |= {n for n in by_batch if _averages(facts, n)}
-    for output in outputs(facts):
-        if output.kind in {"print", "log", "bar-text"}:
-            wanted |= {n for a in output.node.args for x in walk(a.value) for n in _divisions(facts.trace.value(x))} & by_batch
+    wanted = {n for inst in facts.divided_ranges for v in inst.args for n in _divisions(v)}
+    wanted |= {n for n in _all_divisions(facts) if _is_batch_size(facts, n) and not _evaluated_only(facts, n)}
     return {n: source for source in facts.project.sources for n in source.nodes if isinstance(n, cst.BinaryOperation) and n in wanted - laid_out}
 
 
@@ -60,6 +50,8 @@ def _is_batch_size(facts: Facts, node: cst.CSTNode) -> bool:
 
 
 def _is_size(facts: Facts, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.Multiply) and (_is_size(facts, node.left) or _is_size(facts, node.right))
     value, sizes = facts.trace.value(node), set(facts.trace.batch_sizes)
     for inst in facts.divided_ranges:
         sizes.update(*((*v.objs, *v.tags) for v in inst.args[2:]))
@@ -67,15 +59,18 @@ def _is_size(facts: Facts, node: cst.CSTNode) -> bool:
     return any(n in numbers for n in value.consts()) or any(t in sizes for t in value.tags)
 
 
-def _averages(facts: Facts, node: cst.CSTNode) -> bool:
-    """Whether something is divided by the number of steps."""
-    return any(
-        isinstance(n, (cst.BinaryOperation, cst.AugAssign))
-        and isinstance(n.operator, (cst.Divide, cst.DivideAssign))
-        and node in _divisions(facts.trace.value(n.right if isinstance(n, cst.BinaryOperation) else n.value))
-        for source in facts.project.sources
-        for n in source.nodes
-    )
+def _evaluated_only(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether the length is that of a data set that no training loader reads."""
+    assert isinstance(node, cst.BinaryOperation)
+    measured = {t.of for t in facts.trace.value(node.left).tags if t.kind == "samples"}
+    trained: set[object] = set()
+    stack = [i for x in facts.loaders if x.role == "train" for v in (*x.inst.args[:1], x.inst.kwargs.get("dataset", NOTHING)) for i in v.insts()]
+    while stack:
+        dataset = stack.pop()
+        if dataset not in trained:
+            trained.add(dataset)
+            stack += [i for v in (*dataset.args, *dataset.kwargs.values()) for i in v.insts()]
+    return bool(measured) and not measured & trained
 
 
 def _layouts(facts: Facts) -> set[cst.CSTNode]:

@@ -399,6 +399,11 @@ def _dim(args: list[Val], kwargs: dict[str, Val], position: int) -> tuple[object
     if value is None:
         return None, False
     consts = value.consts()
+    many = [c for o in value.objs if isinstance(o, Seq) for i in o.items for c in i.consts()]
+    if 0 in many:
+        return 0, True
+    if any(isinstance(c, int) and c < -2 for c in many):
+        return "unknown", True
     return (consts[0] if consts else 1), True
 
 

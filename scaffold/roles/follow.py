@@ -748,6 +748,8 @@ class Interpreter:
 
     def combine(self, operator: str, result: Val, left: tuple[cst.CSTNode, Val], right: tuple[cst.CSTNode, Val]) -> Val:
         """The result of arithmetic: a differentiable ratio of two sums is a mean, if its divisor is made the ranks' mean."""
+        if kinds.only(result) == "rows" and any(kinds.only(v) == "mixed" and v.tagged("grad") for _, v in (left, right)):
+            return kinds.retag(result, "mixed")
         if kinds.only(result) == "ratio" and left[1].tagged("grad"):
             if not right[1].tagged("grad"):
                 self.event("weighted", right[0], value=right[1])

@@ -142,7 +142,8 @@ def _reduce_rows(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
     if name in {"numel", "nelement", "__len__"}:
         return retag(owner, "count")
     per_row = has_dim and dim not in (0, None)
-    if name in api.TENSOR_SPREADS and not per_row:
+    reduces = name in api.TENSOR_SUMS | api.TENSOR_MEANS
+    if name in api.TENSOR_SPREADS and not per_row or reduces and dim == "unknown" and owner.tagged("grad"):
         return retag(owner, "mixed")
     if name in api.TENSOR_SUMS:
         return Val((), owner.tags) if per_row else retag(owner, "sum")
