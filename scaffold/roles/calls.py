@@ -442,6 +442,8 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return Val((_copy(it, node, first.insts()[0]),))
     if name in _COPIES or name in {"torch.autograd.variable.Variable"}:
         return first
+    if name in {"dict", "collections.OrderedDict"}:
+        return _mapping_call(it, node, args, kwargs)
     if name in _PASS_THROUGH or name in _PAIRING:
         return _sequence_call(it, node, name, args, kwargs)
     if name == "next":
@@ -485,6 +487,21 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
     if name.startswith(("sklearn.", "torchmetrics.", "scipy.", "math.")) or name in {"min", "max"}:
         return kinds.retag(inputs, "mixed") if inputs.locals() else inputs
     return inputs
+
+
+def _mapping_call(it: Interpreter, node: cst.Call, args: list[Val], kwargs: dict[str, Val]) -> Val:
+    """``dict(other, key=value)`` and ``OrderedDict([(key, value)])``."""
+    made = it.at_site(node, "dict", lambda: Map(node))
+    assert isinstance(made, Map)
+    for obj in (o for a in args for o in a.objs):
+        if isinstance(obj, Map):
+            made.items.update(obj.items)
+            made.rest = join(made.rest, obj.rest)
+        elif isinstance(obj, Seq):
+            pairs_ = [o.items for v in obj.items for o in v.objs if isinstance(o, Seq) and len(o.items) == 2]
+            made.items.update({k: value for key, value in pairs_ for k in key.consts()[:1] if isinstance(k, str)})
+    made.items.update(kwargs)
+    return Val((made,), combined(*made.items.values(), made.rest).tags)
 
 
 def _is_factory(name: str) -> bool:
