@@ -32,9 +32,10 @@ def check(facts: Facts) -> None:
     if not facts.train_data:
         event = facts.backwards[0]
         raise Refused(
-            f"{event.source.name}:{event.source.line(event.node)}: each step trains on all of the data at once, or on data from a source that is not "
-            "understood: no DataLoader, slice or draw leads to this loss, so there is nothing to divide among processes. Read the data in batches "
-            "(torch.utils.data.DataLoader) first, or run independent trainings, one on each GPU."
+            f"{event.source.name}:{event.source.line(event.node)}: no DataLoader, slice or draw was found that leads to this loss. Either each step trains "
+            "on all of the data at once, and there is nothing to divide among processes (run independent trainings, one on each GPU), or the batches are "
+            "made in a way that is not understood: read them through torch.utils.data.DataLoader, or slice them as data[i:i + batch_size] in a loop over "
+            "range(0, len(data), batch_size)."
         )
 
 

@@ -469,6 +469,8 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return cut
     if short in api.NOT_DRAWS and name.startswith(("numpy.random.", "random.")):
         return NOTHING
+    if short.endswith("Tensor") and name.startswith("torch.") and not all(a.consts() for a in args):
+        return kinds.without_grad(Val((), inputs.tags))
     if name in api.DRAWS_TORCH or name in api.INDEX_DRAWS or name in api.PERMUTATIONS or name.startswith(("numpy.random.", "random.")):
         return draw(it, node, name, args, kwargs)
     if short[:1].isupper() or short == "*" or name in _CLASS_LIKE_CALLS or module_name(name) or _is_factory(name):
