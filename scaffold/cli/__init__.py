@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -45,6 +46,14 @@ class LazyGroup(click.Group):
         except RecursionError:
             click.echo("scaffold: the script is nested too deeply to be followed; split it up", err=True)
             sys.exit(ScaffoldError.exit_code)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            if "SCAFFOLD_TRACEBACK" in os.environ:
+                raise
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            click.echo(f"scaffold: a fault of scaffold's own, nothing was written ({what}); set SCAFFOLD_TRACEBACK=1 to report it", err=True)
+            sys.exit(1)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
