@@ -53,7 +53,7 @@ class Losses:
 def plan_losses(project: Project, facts: Facts) -> tuple[Losses, Facts]:
     """Decide on every loss; gives back the facts as they will be with those edits in place."""
     losses = Losses()
-    data = {*facts.train_data, *facts.divided_ranges}
+    data = {*facts.train_data, *facts.divided_ranges, *facts.divided_cursors}
     losses.in_batch = in_batch_losses(facts, data)
     for _ in range(_PASSES):
         before = losses.changed()

@@ -43,7 +43,7 @@ class Plan:
         first = facts or Facts.of(project)
         losses, first = plan_losses(project, first)
         divided = shardable(first, [x for x in first.loaders if x.role == "eval"], losses.functions()) if options.evaluation == "shard" else []
-        data = {*first.train_data, *first.divided_ranges, *(x.inst for x in divided)}
+        data = {*first.train_data, *first.divided_ranges, *first.divided_cursors, *(x.inst for x in divided)}
         reductions: dict[cst.CSTNode, dict[str, str]] = {}
         each_step: list[tuple[Source, Part]] = []
         for loop in divided_loops(first, data):
@@ -189,7 +189,7 @@ class Plan:
     @cached_property
     def sharded(self) -> set[object]:
         """Everything whose data is divided among the ranks."""
-        return {*self.facts.train_data, *self.facts.divided_ranges, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
+        return {*self.facts.train_data, *self.facts.divided_ranges, *self.facts.divided_cursors, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
 
     @cached_property
     def partly_divided(self) -> dict[cst.CSTNode, str]:

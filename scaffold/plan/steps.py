@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import libcst as cst
 
+from scaffold.plan.cursors import cuttings
 from scaffold.plan.outputs import outputs
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import NOTHING, Const, Inst, Val
@@ -55,6 +56,8 @@ def _is_size(facts: Facts, node: cst.CSTNode) -> bool:
     value, sizes = facts.trace.value(node), set(facts.trace.batch_sizes)
     for inst in facts.divided_ranges:
         sizes.update(*((*v.objs, *v.tags) for v in inst.args[2:]))
+    for cut in cuttings(facts):
+        sizes.update(*((*v.objs, *v.tags) for source, n in cut.sizes if n in cut.leaves for v in [facts.trace.value(n)]))
     numbers = {o.value for o in sizes if isinstance(o, Const)}
     return any(n in numbers for n in value.consts()) or any(t in sizes for t in value.tags)
 

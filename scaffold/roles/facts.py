@@ -11,7 +11,7 @@ import libcst as cst
 from scaffold.roles import api, calls
 from scaffold.roles.follow import Interpreter
 from scaffold.roles.trace import Event, Frame, Loop, Trace
-from scaffold.roles.values import NOTHING, Inst, Map, Seq, Tag, Val
+from scaffold.roles.values import NOTHING, Class, Inst, Map, Seq, Tag, Val
 from scaffold.source.project import Project
 from scaffold.source.tree import Source, walk
 
@@ -319,6 +319,14 @@ class Facts:
         return sorted(found, key=lambda i: i.order)
 
     @cached_property
+    def divided_cursors(self) -> list[Inst]:
+        """The cursors at which training batches are cut, and those of other objects at the same places."""
+        found = {d for d in self.train_data if isinstance(d, Inst) and d.qualified == "cursor"}
+        sites = {d.site for d in found}
+        more = {t.of for v in self.trace.values.values() for t in v.tags if t.kind == "rows" and isinstance(t.of, Inst) and t.of.site in sites}
+        return sorted(found | {i for i in more if isinstance(i, Inst)}, key=lambda i: id(i.site))
+
+    @cached_property
     def loaders(self) -> list[Loader]:
         """Every DataLoader with its role."""
         found: dict[Inst, Loader] = {}
@@ -349,7 +357,7 @@ class Facts:
         """Loops over batches, each node once per kind of data."""
         found: dict[tuple[cst.CSTNode, object], StepLoop] = {}
         training_nodes = {loop.node for e in self.backwards for loop in e.loops}
-        draws = {d for d in self.train_data if isinstance(d, cst.CSTNode)}
+        draws = {d for d in self.train_data if isinstance(d, cst.CSTNode) or isinstance(d, Inst) and d.qualified == "cursor"}
         for event in self.trace.of_kind("iterate", "branch"):
             if not event.loops or event.loops[-1].node is not event.node:
                 continue
@@ -364,7 +372,7 @@ class Facts:
         for event in self.backwards:
             held = {t.of for t in self.loss_of(event).sources()} & draws
             feeding = [x for x in event.loops if loaders_of(x.value)]
-            if held and event.loops and not feeding and not any(isinstance(t.of, Inst) for t in self.loss_of(event).sources()):
+            if held and event.loops and not feeding and not any(isinstance(t.of, Inst) and t.of not in draws for t in self.loss_of(event).sources()):
                 loop = self._stepping_loop(event)
                 for draw in held:
                     found.setdefault((loop.node, draw), StepLoop(loop.node, loop.source, loop.frame, draw, True, event))
@@ -389,8 +397,11 @@ class Facts:
         loaders: list[object] = [*loaders_of(loop.value)]
         if loaders:
             return loaders
-        divided = {*self.train_data, *self.divided_ranges}
+        divided = {*self.train_data, *self.divided_ranges, *self.divided_cursors}
         yielded = [t.of for v in generators_of(loop.value) for t in sorted(_deep_tags(v, 2), key=_tag_order) if t.kind == "rows"]
+        if isinstance(loop.node, cst.For) and any(isinstance(i.cls, Class) for i in loop.value.insts()):
+            names = [n for n in walk(loop.node.target) if isinstance(n, cst.Name)]
+            yielded += [t.of for n in names for t in sorted(self.trace.value(n).tags, key=_tag_order) if t.kind == "rows"]
         return [i for i in dict.fromkeys([*unwrap(loop.value), *yielded]) if i in divided]
 
     # ---- places ------------------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ class Interpreter:
         self.running: list[cst.CSTNode] = []
         self._fixed: set[tuple[cst.CSTNode, str]] = set()
         self.unroll: list[int] = []
+        self.cursors = 0
         self._call = calls.call
         self._attribute = calls.attribute
         self._expressions: dict[type, Callable[[Any], Val]] = {
@@ -399,11 +400,11 @@ class Interpreter:
         self.loops.append(loop)
         self.event("iterate" if isinstance(node, cst.For) else "branch", node, value=value)
         for attempt in range(2):
-            before = dict(scope.vars)
+            before, cursors = dict(scope.vars), self.cursors
             if isinstance(node, cst.For):
                 self.assign(node.target, self.element(value, node), None)
             self.body(node.body)
-            changed = any(before.get(k) != v for k, v in scope.vars.items() if k in before)
+            changed = cursors != self.cursors or any(before.get(k) != v for k, v in scope.vars.items() if k in before)
             scope.vars = {**{k: join(v, scope.vars.get(k)) for k, v in before.items()}, **{k: v for k, v in scope.vars.items() if k not in before}}
             if isinstance(node, cst.While):
                 self.eval(node.test)
@@ -661,7 +662,18 @@ class Interpreter:
         result = self.combine(operator, self.arithmetic(operator, current, value), (node.target, current), (node.value, value))
         if not current.locals() and not value.locals():
             result = Val((), result.tags)
+            if operator == "Add" and self.repeats():
+                result = Val((), result.tags | {Tag("cursor", self._cursor(node), node)})
         self.assign(node.target, result, None)
+
+    def _cursor(self, node: cst.AugAssign) -> Inst:
+        """What counts on through data, of one object if it is an object's own."""
+        owner = self.frame.owner
+        known = len(self.sites)
+        made = self.at_site(node, ("cursor", owner), lambda: Inst(node, "cursor", {}, [], {}, None, self.frame.source))
+        self.cursors += len(self.sites) - known
+        assert isinstance(made, Inst)
+        return made
 
     # ---- expressions -------------------------------------------------------------------------------------------
 
@@ -817,7 +829,7 @@ class Interpreter:
             elif isinstance(element.slice, cst.Slice):
                 for bound in (element.slice.lower, element.slice.upper, element.slice.step):
                     if bound is not None:
-                        parts.append(_as_rows(self.eval(bound)))
+                        parts.append(_as_rows(self.eval(bound), slices=True))
         return parts[0] if len(parts) == 1 else combined(*parts)
 
     def subscript(self, node: cst.Subscript) -> Val:
@@ -1090,9 +1102,10 @@ _STAR_NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _as_rows(bound: Val) -> Val:
-    """A slice bound that depends on a drawn index or a loop's offset selects rows; other bounds select nothing local."""
-    tags = {Tag("rows", t.of, t.at) if t.kind in {"rows", "offset"} else t for t in bound.tags if t.kind not in {"mean", "sum", "count", "ratio", "mixed"}}
+def _as_rows(bound: Val, slices: bool = False) -> Val:
+    """A bound that depends on a drawn index or a loop's offset (in a slice also on a cursor) selects rows; others select nothing local."""
+    moving = {"rows", "offset", "cursor"} if slices else {"rows", "offset"}
+    tags = {Tag("rows", t.of, t.at) if t.kind in moving else t for t in bound.tags if t.kind not in {"mean", "sum", "count", "ratio", "mixed"}}
     return Val((), frozenset(tags))
 
 

@@ -24,7 +24,7 @@ class Tag(NamedTuple):
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``length``: of anything that is no batch; ``steps``: such a length
       divided by a number at ``at``; ``config``: the setting ``of``;
-    * ``offset``: counts through the range ``of``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
+    * ``offset``: counts through the range ``of``; ``cursor``: is moved on by the ``+=`` at ``at``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
     * ``clock``, ``entropy``: differs from process to process; ``listing``: how many files a folder held; ``draw``: drawn from a seeded generator at ``at``.
     """
 

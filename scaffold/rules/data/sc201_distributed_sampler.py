@@ -35,7 +35,7 @@ ID = "SC201"
 NAME = "distributed-sampler"
 SEVERITY = "W"
 
-_DIVIDED_ELSEWHERE = {"range", "torch.split", "super"}
+_DIVIDED_ELSEWHERE = {"range", "torch.split", "super", "cursor"}
 _POSITIONS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last")
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
+from scaffold.plan.cursors import cuttings
 from scaffold.plan.own_batching import Slicing, batch_dimension, data_draws, range_slices, splits
 from scaffold.roles.trace import Event
 from scaffold.rules import Diagnostic
@@ -45,6 +46,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         yield from _draw(plan, author, event)
     for slicing in range_slices(plan.facts):
         yield from _slices(plan, author, slicing)
+    yield from _cursors(plan, author)
     for cut in splits(plan.facts):
         assert cut.call is not None and cut.source is not None and isinstance(cut.call, cst.Call)
         method = isinstance(cut.call.func, cst.Attribute) and len(cut.call.args) == 1
@@ -70,6 +72,37 @@ def _draw(plan: Plan, author: Author, event: Event) -> Iterable[Diagnostic]:
         tight = isinstance(size, (cst.Name, cst.Attribute, cst.Integer, cst.Call, cst.Subscript))
         author.wrap(source, size, "" if tight else "(", f"{'' if tight else ')'} * {world}")
     author.wrap(source, call, "", f"[{rank}::{world}]")
+
+
+def _cursors(plan: Plan, author: Author) -> Iterable[Diagnostic]:
+    cut = cuttings(plan.facts)
+    sizes = {node: source for c in cut for source, node in c.sizes}
+    for cutting in cut:
+        if cutting.problem:
+            yield Diagnostic.at(
+                ID, "error", cutting.source, cutting.node, f"batches are cut at a position that moves on here, and {cutting.problem}", "slice the data as data[i:i + batch_size]"
+            )
+            return
+    if plan.options.batch == "per-gpu":
+        for node, source in sizes.items():
+            _scaled(author, source, node, f" * {plan.world_size(author, source, node)}", always=False)
+    for source, node in {n: (s, n) for c in cut for s, n in c.slices}.values():
+        author.call(source, node, _row_share(plan, author, source))
+
+
+def _row_share(plan: Plan, author: Author, source: Source) -> str:
+    name = plan.free(source, "my_rows")
+    dist = plan.dist(author, source)
+    author.helper(
+        source,
+        name,
+        f'''def {name}(batch):
+    """This rank's rows of a batch that all ranks cut alike; all of them where there are fewer rows than ranks."""
+    world_size = {dist}.get_world_size()
+    return batch[{dist}.get_rank() :: world_size] if len(batch) >= world_size else batch
+''',
+    )
+    return name
 
 
 def _slices(plan: Plan, author: Author, slicing: Slicing) -> Iterable[Diagnostic]:
