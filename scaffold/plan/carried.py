@@ -111,19 +111,20 @@ def _is_load(source: Source, node: cst.Name | cst.Attribute) -> bool:
 
 
 def _rebound(source: Source, load: cst.CSTNode, name: str, loop: cst.CSTNode) -> bool:
-    """Whether a plain assignment in the loop's own block stands between the loop and a read."""
-    suite = source.suite(loop)
-    after = source.span(loop)[1]
-    for statement in suite.body:
-        start = source.span(statement)[0]
-        if start < after or start > source.span(load)[0]:
+    """Whether a read behind the loop sees a plain assignment that stands between the two, in a block around the read."""
+    after, before, around = source.span(loop)[1], source.span(load)[0], set(source.ancestors(load))
+    for parent in around:
+        if isinstance(parent, cst.For) and source.span(parent)[0] >= after and name in _target_names(parent.target):
+            return True
+        if not isinstance(parent, (cst.IndentedBlock, cst.Module)):
             continue
-        for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else ():
-            if isinstance(small, cst.Assign) and source.span(small)[1] < source.span(load)[0]:
-                names = set().union(*(_target_names(t.target) for t in small.targets))
-                reads = {dotted(n) for n in walk(small.value) if isinstance(n, (cst.Name, cst.Attribute))}
-                if name in names and name not in reads:
-                    return True
+        for statement in parent.body:
+            if isinstance(statement, cst.SimpleStatementLine) and after <= source.span(statement)[0] and source.span(statement)[1] <= before:
+                for small in statement.body:
+                    if isinstance(small, cst.Assign) and name in set().union(*(_target_names(t.target) for t in small.targets if not isinstance(t.target, cst.Subscript))):
+                        reads = {dotted(n) for n in walk(small.value) if isinstance(n, (cst.Name, cst.Attribute))}
+                        if name not in reads:
+                            return True
     return False
 
 

@@ -105,6 +105,8 @@ SAME_EVERYWHERE = {
     "is_contiguous", "get_device", "element_size", "is_floating_point", "is_complex",
 }  # fmt: skip
 """Attributes and methods of a tensor that do not depend on its values or on how many samples it holds."""
+FILLED = {f"{m}.{f}" for m in ("torch", "numpy") for f in ("zeros", "ones", "empty", "full", "arange", "eye", "linspace", "tri")}
+"""Functions whose arguments give a shape: the values are the same on all ranks."""
 COUNTS = {"num_graphs", "num_nodes", "num_edges", "batch_size", "num_graphs_"}
 """Attributes of a batch object that count what it holds."""
 RAGGED = {"masked_select", "nonzero", "pack_padded_sequence", "argwhere"}

@@ -278,7 +278,7 @@ def _mark_members(value: Val, tag: Tag) -> None:
 
 
 def _external_module(it: Interpreter, node: cst.CSTNode, inst: Inst, args: list[Val], kwargs: dict[str, Val]) -> Val:
-    inputs = combined(*(deep(it, a) for a in (*args, *kwargs.values())))
+    inputs = kinds.computed(combined(*(deep(it, a) for a in (*args, *kwargs.values()))))
     for base in inst.bases():
         loss = api.LOSS_CLASSES.get(base.rpartition(".")[2]) if base.startswith("torch.nn.") else None
         if loss is not None:
@@ -437,7 +437,9 @@ def _call_external(it: Interpreter, node: cst.Call, name: str, args: list[Val], 
 def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     short = name.rpartition(".")[2]
     first = args[0] if args else NOTHING
-    inputs = combined(*(deep(it, a) for a in (*args, *kwargs.values())))
+    inputs = kinds.computed(combined(*(deep(it, a) for a in (*args, *kwargs.values()))))
+    if name in api.FILLED:
+        return kinds.without_local(inputs)
     if name in _COPIES and any(role(i) == "module" for i in first.insts()):
         return Val((_copy(it, node, first.insts()[0]),))
     if name in _COPIES or name in {"torch.autograd.variable.Variable"}:

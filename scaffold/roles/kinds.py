@@ -36,6 +36,13 @@ def _merge(left: Val, right: Val, kind: str) -> Val:
     return retag(Val((), tags), kind)
 
 
+def computed(value: Val) -> Val:
+    """What a library makes of several inputs: rows, if some of them are rows and others only say how many there are."""
+    if not value.tagged("rows") or not value.tagged("count"):
+        return value
+    return Val(value.objs, frozenset(t for t in value.tags if t.kind != "count"))
+
+
 def binary(operator: str, left: Val, right: Val, left_count: bool = False, right_count: bool = False) -> Val:
     """Result of arithmetic between two values; ``*_count`` says that a uniform operand is a batch size."""
     a, b = only(left), only(right)

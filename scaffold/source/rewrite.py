@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from collections.abc import Iterable
@@ -56,21 +55,32 @@ def rewrite(source: Source, changes: Iterable[Change]) -> Rewritten:
     data = _splice(source, ordered)
     text = data.decode("utf-8")
     if text != source.text:
-        _check_syntax(source.name, text)
+        _check_syntax(source, text)
     return Rewritten(source, text, ordered)
 
 
-def _check_syntax(name: str, text: str) -> None:
-    """Parse the result: by this Python's own parser, which is quick, else by LibCST, which knows newer syntax."""
+def _check_syntax(source: Source, text: str) -> None:
+    """Compile the result; where this Python cannot compile the original either (newer syntax), LibCST must at least parse it."""
+    error = _compile_error(text)
+    if error is None:
+        return
+    if _compile_error(source.text) is None:
+        raise EditConflict(f"{source.name}:{error.lineno}: the edits do not fit together here ({error.msg})")
+    try:
+        cst.parse_module(text)
+    except cst.ParserSyntaxError as unparsed:
+        raise EditConflict(f"{source.name}:{unparsed.raw_line}: the edits do not fit together here") from None
+
+
+def _compile_error(text: str) -> SyntaxError | None:
     try:
         with warnings.catch_warnings(action="ignore"):
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        try:
-            cst.parse_module(text)
-        except cst.ParserSyntaxError as error:
-            line = text.splitlines()[error.raw_line - 1 : error.raw_line]
-            raise EditConflict(f"{name}: edits give invalid Python at line {error.raw_line}: {line}") from None
+            compile(text, "<converted>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):
+        return SyntaxError("cannot be compiled")
+    return None
 
 
 def _unique(edits: list[Edit]) -> list[Edit]:

@@ -118,7 +118,8 @@ def _shuffle(loader: Loader) -> _Shuffle:
     arg = keyword(call, "shuffle") or argument_at(loader, "shuffle")
     if arg is not None:
         text = source.code(arg.value)
-        text_or_none = None if text == "True" else text
+        always = loader.inst.kwargs.get("shuffle", _positional(loader, "shuffle"))
+        text_or_none = None if text == "True" or always is not None and always.consts() == [True] else text
         return _Shuffle(arg, text_or_none, arg.keyword is None, mapping)
     if mapping is not None and "shuffle" in loader.inst.kwargs:
         return _Shuffle(None, f'{mapping}.get("shuffle", False)', False, mapping)
@@ -149,6 +150,14 @@ def _train_condition(plan: Plan, loader: Loader) -> str | None:
 
 def _place(author: Author, loader: Loader, shuffle: _Shuffle, sampler: str, condition: str | None) -> None:
     source, call = loader.source, loader.node
+    given = keyword(call, "sampler") or argument_at(loader, "sampler")
+    if given is not None:
+        author.replace(source, given.value, sampler)
+        if shuffle.arg is not None and not shuffle.positional:
+            author.remove_argument(source, call, shuffle.arg)
+        elif shuffle.arg is not None:
+            author.replace(source, shuffle.arg.value, "False")
+        return
     if shuffle.arg is not None:
         start, end = source.span(shuffle.arg)
         if shuffle.positional and call.args.index(shuffle.arg) + 1 < len(call.args) and call.args[call.args.index(shuffle.arg) + 1].keyword is None:
