@@ -24,10 +24,10 @@ import libcst as cst
 from scaffold.plan import Plan
 from scaffold.plan.evaluation import dataset_argument, is_iterable_style
 from scaffold.roles.calls import role
-from scaffold.roles.facts import Loader
+from scaffold.roles.facts import Facts, Loader
 from scaffold.roles.values import Inst, Val
 from scaffold.rules import Diagnostic
-from scaffold.rules.common import keyword
+from scaffold.rules.common import broadcast_object, keyword
 from scaffold.rules.data.naming import name_dataset
 from scaffold.source.edits import Author
 
@@ -66,6 +66,15 @@ def needs_sampler(loader: Loader) -> bool:
     return not (dataset is not None and any(is_iterable_style(i) for i in dataset.insts()))
 
 
+def is_remade(facts: Facts, loader: Loader) -> bool:
+    """Whether the loader is made anew each time it is read, so that its sampler cannot count epochs."""
+    made = next((e for e in facts.trace.of_kind("call") if e.node is loader.node and loader.inst in e.result.objs), None)
+    if made is None or not made.loops:
+        return False
+    around = {x.node for x in made.loops}
+    return all((outer := [x for x in e.loops if x.node is not e.node]) and outer[-1].node in around for e in loader.iterations)
+
+
 def _positional(loader: Loader, name: str) -> Val | None:
     index = _POSITIONS.index(name)
     return loader.inst.args[index] if index < len(loader.inst.args) else None
@@ -91,6 +100,8 @@ def _convert(plan: Plan, author: Author, loader: Loader) -> Iterable[Diagnostic]
         arguments.append(f"drop_last={source.code(drop.value)}")
     elif drop is None and "drop_last" in loader.inst.kwargs and shuffle.mapping is not None:
         arguments.append(f'drop_last={shuffle.mapping}.get("drop_last", False)')
+    if shuffle.text != "False" and is_remade(plan.facts, loader):
+        arguments.append(f"seed={broadcast_object(plan, author, source)}(int({plan.torch(author, source)}.randint(2**31, ())))")
     sampler = f"DistributedSampler({', '.join(arguments)})"
     condition = _train_condition(plan, loader)
     if condition == "":

@@ -29,7 +29,7 @@ from scaffold.roles.trace import Event, Loop
 from scaffold.roles.values import Inst
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import name_in
-from scaffold.rules.data.sc201_distributed_sampler import needs_sampler
+from scaffold.rules.data.sc201_distributed_sampler import is_remade, needs_sampler
 from scaffold.source.edits import HOIST, Author
 from scaffold.source.tree import walk
 
@@ -44,7 +44,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Insert ``set_epoch`` in the loop that repeats the reading of each sharded training loader."""
     done: set[tuple[cst.CSTNode, str]] = set()
     for loader in plan.train_loaders:
-        if not needs_sampler(loader) or _never_shuffles(loader):
+        if not needs_sampler(loader) or _never_shuffles(loader) or is_remade(plan.facts, loader):
             continue
         for event in loader.iterations:
             if not _trains(plan, event):
