@@ -386,6 +386,11 @@ class Facts:
                 loop = event.loops[-1]
                 if loop.node not in training_nodes and not isinstance(loop.node, cst.CompFor):
                     found.setdefault((loop.node, event.node), StepLoop(loop.node, loop.source, loop.frame, event.node, False, event))
+        for event in self.backwards:
+            for data in sorted({t for t in self.loss_of(event).sources() if t.of in self.train_data}, key=_tag_order):
+                if event.loops and not any((x.node, data.of) in found for x in event.loops):
+                    loop = self._stepping_loop(event)
+                    found[(loop.node, data.of)] = StepLoop(loop.node, loop.source, loop.frame, data.of, True, event)
         return list(found.values())
 
     def _stepping_loop(self, backward: Event) -> Loop:
