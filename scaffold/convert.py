@@ -43,7 +43,7 @@ def convert(entry: Path, options: Options) -> Conversion:
         Refused: the script must be left alone; the message says what to do instead.
     """
     project = Project(entry)
-    facts = Facts.of(project)
+    facts = Facts.of(project, global_batch=options.batch == "global")
     check_refusals(facts)
     plan = Plan.of(project, options, facts)
     changes: list[Change] = []

@@ -40,7 +40,7 @@ class Plan:
     @classmethod
     def of(cls, project: Project, options: Options, facts: Facts | None = None) -> Plan:
         """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
-        first = facts or Facts.of(project)
+        first = facts or Facts.of(project, global_batch=options.batch == "global")
         losses, first = plan_losses(project, first)
         divided = shardable(first, [x for x in first.loaders if x.role == "eval"], losses.functions()) if options.evaluation == "shard" else []
         data = {*first.train_data, *first.divided_ranges, *first.divided_cursors, *(x.inst for x in divided)}

@@ -7,7 +7,6 @@ from functools import lru_cache
 import libcst as cst
 
 from scaffold.plan.cursors import cuttings
-from scaffold.plan.outputs import outputs
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import NOTHING, Const, Inst, Val
 from scaffold.source.tree import Source, walk
@@ -22,19 +21,6 @@ def counted_steps(facts: Facts) -> dict[cst.BinaryOperation, Source]:
     wanted = {n for inst in facts.divided_ranges for v in inst.args for n in _divisions(v)}
     wanted |= {n for n in _all_divisions(facts) if _is_batch_size(facts, n) and not _evaluated_only(facts, n)}
     return {n: source for source in facts.project.sources for n in source.nodes if isinstance(n, cst.BinaryOperation) and n in wanted - laid_out}
-
-
-def counted_samples(facts: Facts, data: set[object]) -> dict[cst.BinaryOperation, Source]:
-    """Products of a step's number and the batch size that are shown: how many samples one rank has seen."""
-    found: dict[cst.BinaryOperation, Source] = {}
-    for output in outputs(facts):
-        for node in walk(output.node):
-            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-                for number, size in ((node.left, node.right), (node.right, node.left)):
-                    steps = {t.of for t in facts.trace.value(number).tags if t.kind == "step"}
-                    if steps & data and _is_size(facts, size):
-                        found[node] = output.source
-    return found
 
 
 def _divisions(value: Val) -> set[cst.CSTNode]:

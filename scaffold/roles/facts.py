@@ -80,6 +80,7 @@ class Facts:
     project: Project
     trace: Trace
     made_before: frozenset[cst.CSTNode] = frozenset()
+    global_batch: bool = False
 
     @classmethod
     def of(
@@ -88,12 +89,14 @@ class Facts:
         reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None,
         changed: Mapping[cst.CSTNode, str] | None = None,
         known: Facts | None = None,
+        global_batch: bool = False,
     ) -> Facts:
-        """Follow a project and collect its facts; ``reduced`` and ``changed`` as in :class:`Interpreter`, ``known`` from an earlier look."""
+        """Follow a project and collect its facts; arguments as in :class:`Interpreter`, ``known`` from an earlier look."""
         made_before = known.made_before if known else frozenset()
-        facts = cls(project, Interpreter(project, reduced, changed, made_before).run(), made_before)
+        global_batch = known.global_batch if known else global_batch
+        facts = cls(project, Interpreter(project, reduced, changed, made_before, global_batch).run(), made_before, global_batch)
         more = facts._drawn_before_training
-        return cls.of(project, reduced, changed, cls(project, facts.trace, made_before | more)) if more else facts
+        return cls.of(project, reduced, changed, cls(project, facts.trace, made_before | more, global_batch)) if more else facts
 
     # ---- training ----------------------------------------------------------------------------------------------
 

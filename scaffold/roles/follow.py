@@ -59,7 +59,8 @@ class Interpreter:
     """Runs a project abstractly from its entry script; :attr:`trace` holds what was seen.
 
     ``reduced`` names, for a loop, the variables that will be made the same on all ranks right behind it;
-    ``made_before`` are draws that are known to make the data set, not its batches; ``changed`` names expressions that will be wrapped, each with what it becomes: ``whole`` (the ranks' shares put together) or ``mean``.
+    ``made_before`` are draws that are known to make the data set, not its batches; with
+    ``global_batch`` the script's batch size is that of all ranks together; ``changed`` names expressions that will be wrapped, each with what it becomes: ``whole`` (the ranks' shares put together) or ``mean``.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Interpreter:
         reduced: Mapping[cst.CSTNode, Iterable[str]] | None = None,
         changed: Mapping[cst.CSTNode, str] | None = None,
         made_before: Iterable[cst.CSTNode] = (),
+        global_batch: bool = False,
     ) -> None:
         from scaffold.roles import calls
 
@@ -75,6 +77,7 @@ class Interpreter:
         self.reduced = reduced or {}
         self.changed = changed or {}
         self.made_before = frozenset(made_before)
+        self.global_batch = global_batch
         self.trace = Trace()
         self.makes_module: set[cst.CSTNode] = set()
         self.frame: Frame = None  # type: ignore[assignment]
@@ -223,7 +226,9 @@ class Interpreter:
         return any(not isinstance(x.node, cst.CompFor) for x in self.loops)
 
     def is_batch_size(self, value: Val) -> bool:
-        """Whether a uniform value is one that sets the batch size of a loader or a draw."""
+        """Whether a uniform value is one that sets the batch size of a loader or a draw, and so says how many samples a rank gets."""
+        if self.global_batch:
+            return False
         sizes = self.trace.batch_sizes
         return bool(sizes) and (any(o in sizes for o in value.objs) or any(t in sizes for t in value.tags))
 
@@ -786,6 +791,10 @@ class Interpreter:
         if operator == "Add" and any(isinstance(o, Seq) for o in left.objs):
             return join(left, right)
         result = kinds.binary(operator, left, right, self.is_batch_size(left), self.is_batch_size(right))
+        if operator == "Multiply" and not result.locals():
+            for steps, size in ((left, right), (right, left)):
+                if steps.tagged("step") and self.is_batch_size(size):
+                    return Val((), result.tags | {Tag("count", t.of, t.at) for t in steps.tags if t.kind == "step"})
         if operator == "BitOr" and any(isinstance(o, Map) for o in left.objs):
             return join(left, right)
         return result

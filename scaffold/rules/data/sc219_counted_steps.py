@@ -2,7 +2,7 @@
 
 ``len(data) // batch_size`` is the number of steps of an epoch on one GPU. N ranks with that batch size each take N times as much a step: the
 loop over it ends N times later than the data, an average over it comes out N times too small, a schedule timed by it ends after 1/N of its
-way. ``len(loader)`` needs nothing: the sampler shortens the loader. Likewise ``i * batch_size`` in a progress line counts one rank's samples.
+way. ``len(loader)`` needs nothing: the sampler shortens the loader.
 
 Before::
 
@@ -24,7 +24,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
-from scaffold.plan.steps import counted_samples, counted_steps
+from scaffold.plan.steps import counted_steps
 from scaffold.rules import Diagnostic
 from scaffold.source.edits import AFTER, Author
 
@@ -40,7 +40,5 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
             end = source.span(node.right)[1] if not node.right.rpar else source.outer_span(node.right)[1]
             operator = "//" if isinstance(node.operator, cst.FloorDivide) else "/"
             author.splice(source, end, end, f" {operator} {plan.world_size(author, source, node)}", AFTER)
-        for node, source in counted_samples(plan.facts, plan.sharded).items():
-            author.wrap(source, node, "", f" * {plan.world_size(author, source, node)}")
     return
     yield
