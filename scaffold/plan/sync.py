@@ -44,6 +44,7 @@ class Sync:
     replacements: list[Replacement] = field(default_factory=list)
     unwrapped: list[tuple[Source, cst.BaseExpression]] = field(default_factory=list)
     unused: str = ""
+    repeated: bool = False
 
     @property
     def optimizers(self) -> list[Optimizer]:
@@ -60,12 +61,19 @@ def plan_sync(facts: Facts) -> list[Sync]:
             reason = _place(facts, group)
         if reason:
             group.mode, group.reason = "average", reason
+        group.repeated = any(facts.has_batch_norm(m.inst) and _repeated(facts, m) for m in group.models)
         group.unused = next((r for m in group.models if (r := unused_part(facts, m))), "")
     averaged = {o for g in groups if g.mode == "average" for o in g.optimizers}
     for group in groups:
         if group.mode == "ddp" and group.optimizers and all(o in averaged for o in group.optimizers):
             group.mode, group.reason = "average", "it shares an optimizer with a module whose gradients are averaged by hand"
     return groups
+
+
+def _repeated(facts: Facts, model: Model) -> bool:
+    """Whether one backward runs through several forwards of a model."""
+    live = {e.node for e in model.live}
+    return any(len({t.at for t in facts.loss_of(e).tags if t.kind == "grad" and t.of is model.inst and t.at in live}) > 1 for e in facts.backwards)
 
 
 def _group(facts: Facts) -> list[Sync]:

@@ -11,12 +11,18 @@ from scaffold.source.edits import Author
 from scaffold.source.tree import Source
 
 
-def _device(plan: Plan, dist: str) -> str:
+def collective_device(plan: Plan, dist: str) -> str:
+    """An expression for the device whose tensors the process group can send; '' where everything is on the CPU."""
     if plan.device == "cpu":
         return ""
     if plan.device == "cuda" and plan.options.backend in (None, "nccl"):
-        return ', device="cuda"'
-    return f', device="cuda" if {dist}.get_backend() == "nccl" else "cpu"'
+        return '"cuda"'
+    return f'"cuda" if {dist}.get_backend() == "nccl" else "cpu"'
+
+
+def _device(plan: Plan, dist: str) -> str:
+    device = collective_device(plan, dist)
+    return f", device={device}" if device else ""
 
 
 def all_reduce_sum(plan: Plan, author: Author, source: Source) -> str:

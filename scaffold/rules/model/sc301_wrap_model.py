@@ -57,6 +57,9 @@ def _wrap(plan: Plan, author: Author, sync: Sync) -> None:
     if sync.unused:
         arguments.append("find_unused_parameters=True")
         comment = f"  # {sync.unused}"
+    if sync.repeated:
+        arguments.append("broadcast_buffers=False")
+        comment = comment or "  # several forwards before one backward"
     author.after(source, anchor, f"{prefix}{wrapper} = DDP({', '.join(arguments)}){comment}", AFTER)
     for item in sync.replacements:
         _use(plan, author, item.source, item.node, wrapper, item.both)

@@ -30,6 +30,7 @@ from scaffold.plan.places import statement_in, suites
 from scaffold.plan.sync import Sync
 from scaffold.roles.facts import Optimizer
 from scaffold.rules import Diagnostic
+from scaffold.rules.common import collective_device
 from scaffold.source.edits import AFTER, HOIST, Author
 from scaffold.source.tree import Source, Statement
 
@@ -131,12 +132,7 @@ def _same_start(plan: Plan, author: Author, optimizer: Optimizer) -> Iterable[Di
     target = _assigned_text(source, statement)
     if target is None:
         return
-    dist = plan.dist(author, source)
-    author.after(
-        source, statement,
-        f"for group in {target}.param_groups:\n    for parameter in group[\"params\"]:\n        {dist}.broadcast(parameter.data, src=0)",
-        AFTER,
-    )  # fmt: skip
+    author.after(source, statement, f"{_broadcast(plan, author, source)}({target})", AFTER)
     return
     yield
 
@@ -147,6 +143,26 @@ def _assigned_text(source: Source, statement: Statement) -> str | None:
         if isinstance(target, (cst.Name, cst.Attribute)):
             return source.code(target)
     return None
+
+
+def _broadcast(plan: Plan, author: Author, source: Source) -> str:
+    name = plan.free(source, "broadcast_parameters")
+    dist = plan.dist(author, source)
+    device = collective_device(plan, dist)
+    value = f"parameter.data.to({device})" if device else "parameter.data"
+    back = "\n            parameter.data.copy_(value)" if device else ""
+    author.helper(
+        source,
+        name,
+        f'''def {name}(optimizer):
+    """Give an optimizer's parameters the values of rank 0."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            value = {value}
+            {dist}.broadcast(value, src=0){back}
+''',
+    )
+    return name
 
 
 def _helper(plan: Plan, author: Author, source: Source) -> str:
