@@ -17,7 +17,8 @@ def device_kind(facts: Facts) -> str:
     asks = [e for e in facts.trace.of_kind("call") if _asks(e)]
     literals = [(s, n) for s in facts.project.sources for n in s.nodes if isinstance(n, cst.SimpleString) and str(n.evaluated_value).startswith("cuda")]
     if not asks and not literals:
-        return "cpu"
+        chosen = [e for e in facts.trace.named("torch.device", "torch.set_default_device") if e.args and not e.args[0].consts()]
+        return "maybe" if chosen else "cpu"
     fallback = any(e.name in {"torch.cuda.is_available", "torch.accelerator.is_available"} for e in facts.trace.of_kind("call"))
     always = [e for e in asks if e.name.endswith(".cuda") and not list(_tests(e.source, e.node))]
     always_named = [n for s, n in literals if not list(_tests(s, n)) and _moves(s, n)]

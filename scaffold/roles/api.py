@@ -112,7 +112,7 @@ COUNTS = {"num_graphs", "num_nodes", "num_edges", "batch_size", "num_graphs_"}
 RAGGED = {"masked_select", "nonzero", "pack_padded_sequence", "argwhere"}
 TENSOR_SCALARS = {"item", "tolist"}
 TENSOR_SIZES = {"size", "shape", "numel", "nelement"}
-NONLINEAR = {"exp", "log", "log2", "log10", "log1p", "sqrt", "pow", "power", "square", "sigmoid", "tanh", "expm1", "rsqrt", "reciprocal", "clamp", "clip", "relu", "abs", "softplus", "maximum", "minimum", "clamp_min", "logsumexp"}
+NONLINEAR = {"exp", "log", "log2", "log10", "log1p", "sqrt", "pow", "power", "square", "sigmoid", "tanh", "expm1", "rsqrt", "reciprocal", "clamp", "clip", "relu", "abs", "softplus", "maximum", "minimum", "clamp_min", "logsumexp", "isnan", "isinf", "isfinite"}
 KEEP = {
     "item", "detach", "cpu", "cuda", "to", "clone", "float", "double", "half", "long", "int", "data", "numpy", "squeeze", "unsqueeze", "view",
     "contiguous", "type", "bool", "abs", "requires_grad_", "tolist", "mul_", "add_", "div_", "round",

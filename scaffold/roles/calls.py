@@ -703,7 +703,8 @@ def attribute(it: Interpreter, owner: Val, name: str, node: cst.CSTNode) -> Val:
         made = it.at_site(node, (name, owner.tags), lambda: Bound(node, Val((), owner.tags), name))
         assert isinstance(made, Bound)
         tags = kinds.tensor_method("size", owner, None, False).tags if name == "shape" else owner.tags
-        if name in api.COUNTS and owner.tagged("rows"):
+        called = isinstance(parent := it.frame.source.parents.get(node), cst.Call) and parent.func is node
+        if (name in api.COUNTS or name == "size" and not called) and owner.tagged("rows"):
             return kinds.retag(kinds.without_grad(owner), "count")
         if name in api.SAME_EVERYWHERE:
             tags = kinds.without_local(owner).tags

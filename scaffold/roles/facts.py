@@ -143,7 +143,7 @@ class Facts:
     def _given(self, inst: Inst) -> list[Inst]:
         tags: set[Tag] = set()
         for value in (*inst.args, *inst.kwargs.values()):
-            tags |= _deep_tags(value, 4)
+            tags |= deep_tags(value, 4)
         roots = [self.trace.root(t.of) for t in tags if t.kind == "param" and isinstance(t.of, Inst)]
         return sorted(dict.fromkeys(roots), key=lambda i: i.order)
 
@@ -406,7 +406,7 @@ class Facts:
         if loaders:
             return loaders
         divided = {*self.train_data, *self.divided_ranges, *self.divided_cursors}
-        yielded = [t.of for v in generators_of(loop.value) for t in sorted(_deep_tags(v, 2), key=_tag_order) if t.kind == "rows"]
+        yielded = [t.of for v in generators_of(loop.value) for t in sorted(deep_tags(v, 2), key=_tag_order) if t.kind == "rows"]
         if isinstance(loop.node, cst.For) and any(isinstance(i.cls, Class) for i in loop.value.insts()):
             names = [n for n in walk(loop.node.target) if isinstance(n, cst.Name)]
             yielded += [t.of for n in names for t in sorted(self.trace.value(n).tags, key=_tag_order) if t.kind == "rows"]
@@ -475,7 +475,8 @@ def _members(value: Val) -> Iterator[Inst]:
                 yield from item.insts()
 
 
-def _deep_tags(value: Val, depth: int) -> set[Tag]:
+def deep_tags(value: Val, depth: int) -> set[Tag]:
+    """The tags of a value and of what its containers hold, ``depth`` levels down."""
     tags = set(value.tags)
     if depth:
         for obj in value.objs:
@@ -490,7 +491,7 @@ def _deep_tags(value: Val, depth: int) -> set[Tag]:
                 tags.add(Tag("param", obj))
             for part in parts:
                 if part is not None:
-                    tags |= _deep_tags(part, depth - 1)
+                    tags |= deep_tags(part, depth - 1)
     return tags
 
 

@@ -1016,6 +1016,8 @@ class Interpreter:
         """``yield``; the values make the generator."""
         inner = node.value.item if isinstance(node.value, cst.From) else node.value
         value = self.eval(inner) if inner is not None else NOTHING
+        if isinstance(node.value, cst.From):
+            self.event("call", node, name="iter", args=[value])
         self.frame.yields.append(self.element(value, node) if isinstance(node.value, cst.From) else value)
         return NOTHING
 

@@ -43,14 +43,16 @@ _COMMENT = "  # a new order each epoch"
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Insert ``set_epoch`` in the loop that repeats the reading of each sharded training loader."""
     done: set[tuple[cst.CSTNode, str]] = set()
+    placed: set[tuple[cst.CSTNode, Inst]] = set()
     for loader in plan.train_loaders:
         if not needs_sampler(loader) or _never_shuffles(loader) or is_remade(plan.facts, loader):
             continue
         for event in loader.iterations:
             if not _trains(plan, event):
                 continue
-            if event.node in {d[0] for d in done} or event.kind == "call" and event.name == "next":
+            if (event.node, loader.inst) in placed or event.kind == "call" and event.name == "next":
                 continue
+            placed.add((event.node, loader.inst))
             if _restarted(loader):
                 yield from _before(plan, author, loader, event, done)
             else:
@@ -87,9 +89,9 @@ def _place(plan: Plan, author: Author, loader: Loader, event: Event, done: set[t
     elif epoch_loop is not None:
         outer = _in_epoch_loop(loader.inst, epoch_loop)
         if outer is not None:
-            done.add((epoch_loop.node, outer[0]))
-            done.add((event.node, ""))
-            _insert_in_loop(author, epoch_loop, *outer)
+            if (epoch_loop.node, outer[0]) not in done:
+                done.add((epoch_loop.node, outer[0]))
+                _insert_in_loop(author, epoch_loop, *outer)
             return
     if epoch_loop is None and event.kind != "call":
         return
@@ -104,9 +106,15 @@ def _before(plan: Plan, author: Author, loader: Loader, event: Event, done: set[
             "keep the loader in a variable",
         )  # fmt: skip
         return
-    done.add((event.node, ""))
+    if (event.node, name) in done:
+        return
+    done.add((event.node, name))
     statement = event.source.statement(event.node)
-    author.before(event.source, statement, f"{name}.sampler.set_epoch({name}.sampler.epoch + 1){_COMMENT}", HOIST)
+    line = f"{name}.sampler.set_epoch({name}.sampler.epoch + 1){_COMMENT}"
+    others = [i for f in plan.facts.called_from(event.frame.node) if name in f.scope.vars for i in f.scope.vars[name].insts()]
+    if any(i not in {x.inst for x in plan.train_loaders} for i in others):
+        line = f'if hasattr({name}.sampler, "set_epoch"):\n    {line}'
+    author.before(event.source, statement, line, HOIST)
 
 
 def _in_epoch_loop(loader: Inst, loop: Loop) -> tuple[str, str] | None:
@@ -144,6 +152,8 @@ def _expression(plan: Plan, event: Event, loader: Inst) -> str | None:
     if found is not None:
         return found
     node = event.node
+    if isinstance(node, cst.Yield) and isinstance(node.value, cst.From):
+        node = node.value.item
     iterated: cst.CSTNode | None = node.iter if isinstance(node, (cst.For, cst.CompFor)) else node.args[0].value if isinstance(node, cst.Call) and node.args else None
     for inner in walk(iterated) if iterated is not None else ():
         if isinstance(inner, (cst.Name, cst.Attribute)) and loader in plan.facts.trace.value(inner).objs:

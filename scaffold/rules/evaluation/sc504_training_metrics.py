@@ -33,12 +33,11 @@ from scaffold.plan.carried import Carried, carried, local_kinds
 from scaffold.plan.locals import CLEAN, Part, made_of, parts, sharing
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
-from scaffold.roles.facts import StepLoop
-from scaffold.roles.values import Ext, Inst, Obj, Seq
+from scaffold.roles.values import LOCAL, Ext, Inst, Obj, Seq
 from scaffold.rules import Diagnostic
 from scaffold.rules.reduce import at_loop_end, before_statement, in_place
 from scaffold.source.edits import Author
-from scaffold.source.tree import Source
+from scaffold.source.tree import Source, walk
 
 ID = "SC504"
 NAME = "training-metrics"
@@ -175,7 +174,7 @@ def _kept_state(plan: Plan, nodes: set[cst.CSTNode]) -> _Kept:
     attributes: set[tuple[Inst, str]] = set()
     sequences: set[Seq] = set()
     for event in plan.facts.trace.events:
-        if not inside(event, nodes) or not any(t.of in plan.sharded for a in event.args for t in a.locals()):
+        if not inside(event, nodes) or not any(t.of in plan.sharded and t.kind in LOCAL for a in event.args for t in deep_tags(a, 2)):
             continue
         if event.kind == "setattr":
             attributes.update((i, event.name) for i in event.value.insts())
@@ -189,7 +188,8 @@ def _reads(plan: Plan, node: cst.CSTNode, kept: _Kept) -> bool:
     if isinstance(node, cst.Attribute):
         return any((i, node.attr.value) in kept.attributes for i in plan.facts.trace.value(node.value).insts())
     assert isinstance(node, cst.Call)
-    objs = [o for a in node.args for o in plan.facts.trace.value(a.value).objs]
+    read = [n for a in node.args for n in (walk(a.value) if isinstance(a.value, (cst.ListComp, cst.GeneratorExp)) else (a.value,))]
+    objs = [o for n in read for o in plan.facts.trace.value(n).objs]
     return any(o in kept.sequences for o in objs) and any(isinstance(o, Ext) for o in plan.facts.trace.value(node.func).objs)
 
 
