@@ -33,6 +33,7 @@ from scaffold.plan.carried import Carried, carried, local_kinds
 from scaffold.plan.locals import CLEAN, Part, made_of, parts, sharing
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
+from scaffold.roles.facts import StepLoop, deep_tags
 from scaffold.roles.values import LOCAL, Ext, Inst, Obj, Seq
 from scaffold.rules import Diagnostic
 from scaffold.rules.reduce import at_loop_end, before_statement, in_place
