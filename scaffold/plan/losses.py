@@ -39,7 +39,8 @@ class Losses:
 
     def functions(self) -> set[cst.CSTNode]:
         """The functions that will hold a collective: no loop that ranks run unequally often may call them."""
-        placed = [*self.divisors.items(), *((n, s) for n, (s, *_) in [*self.whole.items(), *self.weighted.items()]), *((x.node, x.source) for x in self.in_batch)]
+        placed: list[tuple[cst.CSTNode, Source]] = [*self.divisors.items(), *((x.node, x.source) for x in self.in_batch)]
+        placed += [(n, s) for n, (s, _, _) in self.whole.items()] + [(n, s) for n, (s, _) in self.weighted.items()]
         return {f for n, s in placed if isinstance(f := s.function(n), cst.FunctionDef)}
 
     def changed(self) -> dict[cst.CSTNode, str]:

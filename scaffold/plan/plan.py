@@ -14,6 +14,7 @@ from scaffold.plan.locals import Part, accumulated
 from scaffold.plan.losses import Losses, plan_losses
 from scaffold.plan.meters import shown_meters
 from scaffold.plan.options import Options
+from scaffold.plan.outputs import outputs
 from scaffold.plan.places import parameters
 from scaffold.plan.regions import divided_loops
 from scaffold.plan.setup import Setup, find_setup
@@ -190,6 +191,11 @@ class Plan:
     def sharded(self) -> set[object]:
         """Everything whose data is divided among the ranks."""
         return {*self.facts.train_data, *self.facts.divided_ranges, *self.facts.divided_cursors, *(x.inst for x in self.eval_loaders if x.node in self.divided_evaluation)}
+
+    @cached_property
+    def shown(self) -> frozenset[cst.CSTNode]:
+        """The calls that show, log or save something."""
+        return frozenset(o.node for o in outputs(self.facts))
 
     @cached_property
     def partly_divided(self) -> dict[cst.CSTNode, str]:

@@ -456,6 +456,8 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return _total(it, name, args, kwargs)
     if name in {"print", "isinstance", "hasattr", "callable", "type", "issubclass"}:
         return NOTHING
+    if name == "int" and first.tagged("config"):
+        return first
     if name in _VALUE_CALLS:
         return kinds.without_grad(Val((), inputs.tags))
     if short in api.LOSSES and (name.startswith("torch.nn.functional.") or name.startswith("torch.functional")):

@@ -230,7 +230,7 @@ class Interpreter:
         if self.global_batch:
             return False
         sizes = self.trace.batch_sizes
-        return bool(sizes) and (any(o in sizes for o in value.objs) or any(t in sizes for t in value.tags))
+        return bool(sizes and value.objs) and (any(o in sizes for o in value.objs) or any(t in sizes for t in value.tags))
 
     # ---- statements --------------------------------------------------------------------------------------------
 

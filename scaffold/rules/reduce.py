@@ -24,7 +24,9 @@ def at_loop_end(plan: Plan, author: Author, source: Source, loop: cst.CSTNode, n
 
 
 def in_place(plan: Plan, author: Author, source: Source, part: Part) -> None:
-    """Make an expression global where it stands."""
+    """Make an expression global where it stands; never one that is still differentiated: the reduction would cut it off."""
+    if plan.facts.trace.value(part.node).tagged("grad") and not any(isinstance(a, cst.Call) and a in plan.shown for a in source.ancestors(part.node)):
+        return
     if part.kind == "count":
         _times_world_size(plan, author, source, part.node)
         return

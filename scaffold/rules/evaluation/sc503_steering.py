@@ -54,7 +54,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         local = local_kinds(plan.facts, event.node.test, plan.sharded) if inside(event, nodes) else set()
         if not clock and not local:
             continue
-        if not _matters(event, shown):
+        if not _matters(plan, event, shown):
             continue
         done.add(event.node)
         _decide_together(plan, author, event.source, event.node.test, bool(clock))
@@ -62,13 +62,15 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     yield
 
 
-def _matters(event: Event, shown: set[cst.CSTNode]) -> bool:
+def _matters(plan: Plan, event: Event, shown: set[cst.CSTNode]) -> bool:
     node = event.node
     assert isinstance(node, (cst.If, cst.While))
     if isinstance(node, cst.While):
         return True
     for inner in [*walk(node.body), *(walk(node.orelse) if node.orelse else ())]:
         if isinstance(inner, _LEAVES) or inner in shown:
+            return True
+        if isinstance(inner, (cst.Assign, cst.AugAssign)) and plan.facts.trace.value(inner.value).tagged("grad"):
             return True
         if isinstance(inner, cst.Call):
             name = inner.func.attr.value if isinstance(inner.func, cst.Attribute) else inner.func.value if isinstance(inner.func, cst.Name) else ""
