@@ -16,7 +16,7 @@ from scaffold.roles.values import Inst, Val
 from scaffold.source.project import Project
 from scaffold.source.tree import Source, walk
 
-_PASSES = 3
+_PASSES = 4
 
 
 @dataclass
@@ -56,14 +56,13 @@ def plan_losses(project: Project, facts: Facts) -> tuple[Losses, Facts]:
     losses = Losses()
     data = {*facts.train_data, *facts.divided_ranges, *facts.divided_cursors}
     losses.in_batch = in_batch_losses(facts, data)
+    applied: dict[cst.CSTNode, str] = {}
     for _ in range(_PASSES):
-        before = losses.changed()
         _find(losses, facts, data)
-        if losses.changed() == before and not before:
+        if losses.changed() == applied:
             break
-        facts = Facts.of(project, {}, losses.changed(), facts)
-        if losses.changed() == before:
-            break
+        applied = losses.changed()
+        facts = Facts.of(project, {}, applied, facts)
     return losses, facts
 
 
