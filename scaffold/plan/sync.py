@@ -13,7 +13,7 @@ import libcst as cst
 
 from scaffold.plan.places import Storage, argument_for, common_suite, parameters, statement_in, storages
 from scaffold.roles import api, calls
-from scaffold.roles.facts import Facts, Model, Optimizer
+from scaffold.roles.facts import Facts, Model, Optimizer, deep_tags
 from scaffold.roles.trace import Event, Frame
 from scaffold.roles.values import Inst, combined
 from scaffold.source.tree import Source, Statement
@@ -177,11 +177,29 @@ def unused_part(facts: Facts, model: Model) -> str:
                 continue
             if any(calls.role(i) == "module" and facts.has_parameters(i) for i in value.insts()):
                 return f"{part.qualified}.{name} is never used in forward"
+    idle = _idle_head(facts, model)
+    if idle:
+        return idle
     for event in facts.trace.of_kind("branch"):
         owner = event.frame.owner
         drawn_here = [t for t in event.value.tags if t.kind == "draw" and t.at in event.source.parents and event.source.function(t.at) is event.frame.node]
         if isinstance(owner, Inst) and drawn_here and facts.trace.root(owner) is model.inst:
             return f"{event.source.name}:{event.source.line(event.node)} skips layers at random"
+    return ""
+
+
+def _idle_head(facts: Facts, model: Model) -> str:
+    """A part whose output takes no part in one of the losses; '' if none."""
+    live = {e.node: e for e in model.live}
+    for backward in facts.backwards:
+        loss = facts.loss_of(backward)
+        events = [live[t.at] for t in loss.tags if t.kind == "grad" and t.of is model.inst and t.at in live]
+        used = {t.of for t in loss.tags if t.kind == "through"}
+        for event in events:
+            made = {t.of for t in deep_tags(event.result, 2) if t.kind == "through" and isinstance(t.of, Inst) and facts.trace.root(t.of) is model.inst}
+            for part in sorted((p for p in made - used if isinstance(p, Inst) and facts.has_parameters(p)), key=lambda p: p.order):
+                names = [n for n, v in model.inst.attrs.items() if part in v.objs]
+                return f"{model.name}.{names[0] if names else part.qualified} takes no part in the loss of line {backward.source.line(backward.node)}"
     return ""
 
 

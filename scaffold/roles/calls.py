@@ -258,6 +258,9 @@ def _module_call(
     it.trace.called.add(inst)
     result = it.enter(func, args, kwargs, node) if func is not None else _external_module(it, node, inst, args, kwargs)
     it.inside_module -= 1
+    if it.inside_module == 1 and not it.no_grad:
+        result = Val(result.objs, result.tags | {Tag("through", inst)})
+        _mark_members(result, Tag("through", inst))
     if event is not None and kind == "method" and any(e.name.endswith("backward") for e in it.trace.events[start:]):
         event.kind, event.name, event.result = "call", f"{inst.qualified}.{name}", result
         return result  # a method that trains is a loop, not a pass through the model

@@ -103,7 +103,7 @@ def without_grad(value: Val) -> Val:
     """``value`` cut off from the graph that made it."""
     if not value.tagged("grad"):
         return value
-    return Val(value.objs, frozenset(t for t in value.tags if t.kind != "grad"))
+    return Val(value.objs, frozenset(t for t in value.tags if t.kind not in {"grad", "through"}))
 
 
 def mask(value: Val, node: cst.CSTNode | None) -> Val:

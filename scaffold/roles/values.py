@@ -22,6 +22,7 @@ class Tag(NamedTuple):
       second axis; ``pairs``: compares the samples of one batch with each other; ``curved``: the sum or mean at ``at`` was ``added`` to another kind,
       or entered a ``nonlinear`` computation, which does not commute with adding up the ranks' shares;
     * ``grad``: computed through the model ``of`` at call ``at``; ``param``: parameters of ``of``;
+      ``through``: computed by the part ``of`` of such a model;
     * ``batches`` / ``samples``: the length of loader / dataset ``of``; ``length``: of anything that is no batch; ``steps``: such a length
       divided by a number at ``at``; ``config``: the setting ``of``;
     * ``offset``: counts through the range ``of``; ``cursor``: is moved on by the ``+=`` at ``at``; ``columns``: laid out as parallel streams by the view at ``at``, in the call ``of``;
