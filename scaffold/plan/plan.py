@@ -22,6 +22,8 @@ from scaffold.plan.sync import Sync, plan_sync
 from scaffold.plan.timing import nodes_at_import
 from scaffold.roles import api
 from scaffold.roles.facts import Facts, Loader, loaders_of
+from scaffold.roles.trace import Frame
+from scaffold.roles.values import Seq
 from scaffold.source.edits import Author
 from scaffold.source.project import Project
 from scaffold.source.tree import Source, children, walk
@@ -243,10 +245,10 @@ class Plan:
         return ""
 
     @staticmethod
-    def _made_in(loader: Loader, frame: object) -> bool:
-        return any(loader.inst in v.objs for v in getattr(frame, "returns", ())) or any(
-            loader.inst in v.objs for v in getattr(frame, "scope").vars.values()  # noqa: B009
-        )
+    def _made_in(loader: Loader, frame: Frame) -> bool:
+        values = [*frame.returns, *frame.scope.vars.values()]
+        values += [i for v in frame.returns for o in v.objs if isinstance(o, Seq) for i in o.items]
+        return any(loader.inst in v.objs for v in values)
 
     @property
     def trackers(self) -> tuple[str, ...]:

@@ -109,26 +109,41 @@ def _unfit(facts: Facts, model: Model) -> str:
 
 
 def _backward_order(facts: Facts, model: Model) -> str:
-    consumed: set[cst.CSTNode] = set()
+    consumed: dict[cst.CSTNode, list[Event]] = {}
     live = {e.node for e in model.live}
-    pending: list[cst.CSTNode] = []
+    pending: dict[cst.CSTNode, Event] = {}
     for event in facts.trace.events:
         if event.kind == "forward" and event.node in live and event.grad and any(facts.trace.root(i) is model.inst for i in event.value.insts()):
-            consumed.discard(event.node)
-            if event.node not in pending:
-                pending.append(event.node)
+            consumed.pop(event.node, None)
+            pending.setdefault(event.node, event)
         elif event in facts.backwards:
             nodes = {t.at for t in facts.loss_of(event).tags if t.kind == "grad" and t.of is model.inst and t.at in live}
             if not nodes:
                 continue
             where = f"{event.source.name}:{event.source.line(event.node)}"
-            if nodes & consumed:
+            if any(not _exclusive(e, event) for n in nodes if n is not None for e in consumed.get(n, ())):
                 return f"{where} is a second backward over one forward, which DDP does not synchronise"
-            if set(pending) - nodes:
+            if any(n not in nodes and not _exclusive(e, event) for n, e in pending.items()):
                 return f"{where} is one of several backwards after several forwards, of which DDP synchronises the first only"
-            consumed |= nodes
-            pending = []
+            for node in nodes:
+                if node is not None:
+                    consumed.setdefault(node, []).append(event)
+                    pending.pop(node, None)
     return ""
+
+
+def _exclusive(first: Event, second: Event) -> bool:
+    """Whether two events cannot happen in one round of their loop: other branches of one test, or the first one's branch leaves the round."""
+    sides = dict(second.branches)
+    for node, side in first.branches:
+        if node in sides and sides[node] is not side:
+            return True
+        if node not in sides and isinstance(node, cst.If):
+            body = node.body if side else node.orelse.body if isinstance(node.orelse, cst.Else) else None
+            last = body.body[-1] if isinstance(body, cst.IndentedBlock) else None
+            if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], (cst.Continue, cst.Break, cst.Return, cst.Raise)):
+                return True
+    return False
 
 
 def _training_loops(facts: Facts, model: Model) -> set[cst.CSTNode]:

@@ -153,10 +153,14 @@ def _train_condition(plan: Plan, loader: Loader) -> str | None:
         return None
     shuffle = keyword(loader.node, "shuffle")
     if shuffle is not None:
-        known = {x.role: [tuple(x.inst.kwargs["shuffle"].consts())] for x in twins if "shuffle" in x.inst.kwargs}
-        if known.get("train") == [(True,)] and known.get("eval") == [(False,)]:
+        known = {role_: {tuple(x.inst.kwargs["shuffle"].consts()) for x in twins if x.role == role_ and "shuffle" in x.inst.kwargs} for role_ in ("train", "eval")}
+        if known == {"train": {(True,)}, "eval": {(False,)}}:
             return loader.source.code(shuffle.value)
     return plan.telling_apart(loader, twins)
+
+
+def _tight(condition: str) -> str:
+    return condition if condition.isidentifier() else f"({condition})"
 
 
 def _place(author: Author, loader: Loader, shuffle: _Shuffle, sampler: str, condition: str | None) -> None:
@@ -176,6 +180,8 @@ def _place(author: Author, loader: Loader, shuffle: _Shuffle, sampler: str, cond
             after = call.args[call.args.index(shuffle.arg) + 1]
             if loader.source.code(after.value) == "None":
                 author.remove_argument(source, call, after)
+        elif condition and condition != source.code(shuffle.arg.value) and source.code(shuffle.arg.value) != "True":
+            author.splice(source, start, end, f"shuffle={source.code(shuffle.arg.value)} and not {_tight(condition)}, sampler={sampler}")
         elif condition:
             author.splice(source, start, end, f"shuffle=False, sampler={sampler}")
         else:
