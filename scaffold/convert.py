@@ -10,6 +10,7 @@ from scaffold.plan import Options, Plan
 from scaffold.refuse import check as check_refusals
 from scaffold.roles.facts import Facts
 from scaffold.rules import Diagnostic, all_rules
+from scaffold.source.collectives import guarded_collectives
 from scaffold.source.edits import Author
 from scaffold.source.project import Project
 from scaffold.source.rewrite import Change, Rewritten, rewrite
@@ -54,7 +55,21 @@ def convert(entry: Path, options: Options) -> Conversion:
             diagnostics += rule.apply(plan, author)
             changes += author.edits
     files = tuple(rewrite(s, changes) for s in project.sources)
+    diagnostics += _last_look(files)
     acted = Counter(r for f in files for r in {(e.rule, e.start) for e in f.edits})
     per_rule = Counter(rule for rule, _ in acted)
     unique = tuple(dict.fromkeys(diagnostics))
     return Conversion(plan, files, unique, tuple(sorted(per_rule.items())))
+
+
+def _last_look(files: tuple[Rewritten, ...]) -> list[Diagnostic]:
+    """Rules act without knowing of each other: whatever they made together, no collective may stand under a test for rank 0."""
+    return [
+        Diagnostic(
+            "SC601", "error", file.source.name, 1, f"together, the edits would make a collective on rank 0 alone (line {line} of the result), and the others would wait for it",
+            "--ignore SC601 leaves the output of all ranks as it is; please report the script",
+        )
+        for file in files
+        if file.text != file.source.text
+        for line in guarded_collectives(file.text)
+    ]  # fmt: skip

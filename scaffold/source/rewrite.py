@@ -227,6 +227,9 @@ def _guards(source: Source, guards: list[Guard], edits: list[Edit]) -> list[Edit
             start, end = source.lines_of(run[0])[0], source.lines_of(run[-1])[1]
             whole = len(run) == len(body) and isinstance(parent, cst.If) and parent.orelse is None
             touched = any(e.start == e.end and e.start in (start, end) for e in edits)
+            if whole and isinstance(parent, cst.If):
+                first, last = source.span(parent.test)
+                touched = touched or any(first <= e.start and e.end <= last for e in edits)
             if whole and not touched and isinstance(parent, cst.If) and not _is_elif(source, parent):
                 out += _join_test(source, parent, guard)
             else:

@@ -138,7 +138,7 @@ def _is_plain(plan: Plan, call: cst.Call) -> bool:
 
 def _guarded(plan: Plan, source: Source, node: cst.CSTNode) -> bool:
     """Whether an expression stands in output that rank 0 alone runs, where a collective would wait for ever."""
-    guarded = {o.node for o in outputs(plan.facts)}
+    guarded = {o.node for o in outputs(plan.facts)} | {e.node for e in plan.facts.trace.of_kind("call") if e.name in api.EVENT_WRITERS}
     if any(a in guarded for a in source.ancestors(node)):
         return True
     return any(isinstance(a, cst.Call) and any(e.node is a for e in plan.facts.trace.named("open", "io.open")) for a in source.ancestors(node))

@@ -68,7 +68,7 @@ def _matters(plan: Plan, event: Event, shown: set[cst.CSTNode]) -> bool:
     if isinstance(node, cst.While):
         return True
     for inner in [*walk(node.body), *(walk(node.orelse) if node.orelse else ())]:
-        if isinstance(inner, _LEAVES) or inner in shown:
+        if isinstance(inner, _LEAVES) or inner in shown and _reduces(plan, event.source, inner):
             return True
         if isinstance(inner, (cst.Assign, cst.AugAssign)) and plan.facts.trace.value(inner.value).tagged("grad"):
             return True
@@ -77,6 +77,12 @@ def _matters(plan: Plan, event: Event, shown: set[cst.CSTNode]) -> bool:
             if name in _ACTS:
                 return True
     return False
+
+
+def _reduces(plan: Plan, source: Source, output: cst.CSTNode) -> bool:
+    """Whether a collective is put before an output, so that all ranks must come to it."""
+    assert isinstance(output, cst.Call)
+    return bool(plan.collective_calls(source, output)) or any(p.clean for a in output.args for p in parts(plan.facts, source, a.value, plan.sharded))
 
 
 def _decide_together(plan: Plan, author: Author, source: Source, test: cst.BaseExpression, clock: bool) -> None:
