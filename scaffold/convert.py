@@ -16,7 +16,7 @@ from scaffold.source.project import Project
 from scaffold.source.rewrite import Change, Rewritten, rewrite
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conversion:
     """What a conversion would do: the new text of each file, and what the user must know."""
 

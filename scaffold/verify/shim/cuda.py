@@ -166,6 +166,16 @@ def _disabled(init: Any) -> Any:
     return wrapped
 
 
+def _one_device(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+    """``nn.DataParallel`` over no GPU calls its module as it is."""
+    torch.nn.Module.__init__(self)
+    self.module, self.device_ids = module, []
+
+
+def _call_module(module: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    return module(*inputs) if isinstance(inputs, tuple) else module(inputs)
+
+
 def install(count: int) -> CudaOnCpu:
     """Patch torch in this process to answer as if it had ``count`` GPUs. Returns the mode, to be entered."""
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
@@ -177,6 +187,8 @@ def install(count: int) -> CudaOnCpu:
     patches: list[tuple[Any, str, Any]] = [
         (torch, "Generator", _CpuGenerator),
         (torch, "load", _load_on_cpu(torch.load)),
+        (torch.nn.DataParallel, "__init__", _one_device),
+        (torch.nn.parallel, "data_parallel", _call_module),
         (torch.amp.GradScaler, "__init__", _disabled(torch.amp.GradScaler.__init__)),
         (torch.amp.autocast_mode.autocast, "__init__", _disabled(torch.amp.autocast_mode.autocast.__init__)),
     ]
