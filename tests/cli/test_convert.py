@@ -93,10 +93,9 @@ def test_the_backend_is_the_chosen_one(scaffold: Scaffold, script: Path) -> None
     assert 'init_process_group("mpi")' in scaffold("convert", script, "--backend", "mpi", "--diff", "-q").out
 
 
-CHOICES = {"--batch global": "batch_size=8 // ", "--scale-lr linear": "lr=0.1 * ", "--scale-lr sqrt": "lr=0.1 * "}
+CHOICES = {"--batch global": "batch_size=per_rank(8)", "--scale-lr linear": "lr=0.1 * ", "--scale-lr sqrt": "lr=0.1 * "}
 
 
-@pytest.mark.xfail(strict=True, reason="no rule reads these options yet")
 @pytest.mark.parametrize("choice", CHOICES)
 def test_batch_and_learning_rate_follow_the_options(scaffold: Scaffold, script: Path, choice: str) -> None:
     plain = scaffold("convert", script, "--diff", "-q").out

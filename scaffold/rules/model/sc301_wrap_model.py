@@ -29,7 +29,7 @@ import libcst as cst
 from scaffold.plan import Plan
 from scaffold.plan.sync import Sync
 from scaffold.rules import Diagnostic
-from scaffold.source.edits import AFTER, Author
+from scaffold.source.edits import HEAD, Author
 
 ID = "SC301"
 NAME = "wrap-model"
@@ -60,7 +60,7 @@ def _wrap(plan: Plan, author: Author, sync: Sync) -> None:
     if sync.repeated:
         arguments.append("broadcast_buffers=False")
         comment = comment or "  # several forwards before one backward"
-    author.after(source, anchor, f"{prefix}{wrapper} = DDP({', '.join(arguments)}){comment}", AFTER)
+    author.after(source, anchor, f"{prefix}{wrapper} = DDP({', '.join(arguments)}){comment}", HEAD)
     for item in sync.replacements:
         _use(plan, author, item.source, item.node, wrapper, item.both)
     for place, node in sync.unwrapped:

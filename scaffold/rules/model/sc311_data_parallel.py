@@ -138,7 +138,7 @@ def _leaves_of(test: cst.BaseExpression) -> Iterator[cst.CSTNode]:
 
 def _leaves(plan: Plan, source: Source, node: cst.CSTNode) -> bool:
     """Whether a state is written to a file, and not copied or compared in memory."""
-    return any(isinstance(a, (cst.Dict, cst.Call)) or isinstance(a, cst.Assign) for a in source.ancestors(node) if not isinstance(a, cst.FunctionDef))
+    return any(isinstance(a, (cst.Dict, cst.Call, cst.Assign)) for a in source.ancestors(node) if not isinstance(a, cst.FunctionDef))
 
 
 def _parallel(plan: Plan, author: Author, source: Source) -> str:

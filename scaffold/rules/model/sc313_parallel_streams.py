@@ -87,6 +87,9 @@ def _batch_axis(plan: Plan, data: Inst) -> int:
 
 def _divide(plan: Plan, author: Author, source: Source, whole: cst.BaseExpression, size: cst.BaseExpression, axis: int) -> None:
     rank, world = plan.rank(author, source, whole), plan.world_size(author, source, whole)
+    if plan.options.batch == "global":
+        author.wrap(source, whole, "", f"[{':, ' if axis else ''}{rank}::{world}].contiguous()")
+        return
     text = source.code(size)
     tight = isinstance(size, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript, cst.Call))
     per_rank = text if tight else f"({text})"
