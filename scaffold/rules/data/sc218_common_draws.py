@@ -28,10 +28,11 @@ from scaffold.plan.timing import in_training
 from scaffold.roles import api, calls
 from scaffold.roles.facts import Facts
 from scaffold.roles.trace import Event
-from scaffold.roles.values import Inst
+from scaffold.roles.values import Ext, Inst
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import broadcast_object
 from scaffold.source.edits import SETUP, Author
+from scaffold.source.tree import Source
 
 ID = "SC218"
 NAME = "common-draws"
@@ -50,13 +51,13 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     if setup is None:
         return
     source = setup.source
-    for family in sorted(_needed(facts)):
+    for family in sorted(common_families(facts)):
         seeder, template = _SEEDS[family]
         if facts.trace.named(seeder):
             continue
         box = broadcast_object(plan, author, source)
         torch = plan.torch(author, source)
-        alias = _alias(plan, family)
+        alias = alias_of(facts, source, family)
         if family == "numpy" and alias is None:
             author.need(source, "import numpy as np")
         if family == "random":
@@ -67,12 +68,9 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     yield
 
 
-def _alias(plan: Plan, family: str) -> str | None:
-    """The name under which the set-up's file knows a module."""
-    from scaffold.roles.values import Ext
-
-    setup = plan.setup
-    scope = plan.facts.trace.module_scopes.get(setup.source) if setup else None
+def alias_of(facts: Facts, source: Source, family: str) -> str | None:
+    """The name under which a file knows a module."""
+    scope = facts.trace.module_scopes.get(source)
     for name, value in scope.vars.items() if scope else ():
         if any(isinstance(o, Ext) and o.name == family for o in value.objs):
             return name
@@ -85,7 +83,7 @@ def _data_made(facts: Facts) -> set[str]:
     for event in facts.trace.of_kind("call"):
         if event.name == "dataset.shuffle" and not event.args and not event.kwargs and not in_training(facts, event):
             found.add("torch.randperm")
-        drawn = event.name in api.DRAWS_TORCH or event.name.startswith(("numpy.random.", "random."))
+        drawn = not event.value.insts() and (event.name in api.DRAWS_TORCH or event.name.startswith(("numpy.random.", "random.")))
         if not drawn or not event.result.tagged("draw") or in_training(facts, event) or event.frame.cls is not None and is_module_class(event):
             continue
         if not any(isinstance(f.node, cst.FunctionDef) and f.node.name.value in {"__getitem__", "__iter__"} for f in event.frame.stack()):
@@ -99,7 +97,8 @@ def is_module_class(event: Event) -> bool:
     return owner is not None and calls.role(owner) == "module"
 
 
-def _needed(facts: Facts) -> set[str]:
+def common_families(facts: Facts) -> set[str]:
+    """The modules (torch, numpy, random) whose draws must be the same on all ranks."""
     names = {e.name for e in data_draws(facts)}
     slices = any(isinstance(d, Inst) and d.qualified == "range" for d in facts.train_data)
     for event in facts.trace.of_kind("call"):
@@ -107,7 +106,7 @@ def _needed(facts: Facts) -> set[str]:
             names.add(event.name)
     names |= deciding_draws(facts) | _data_made(facts)
     for event in facts.trace.of_kind("call"):
-        one = event.result.tagged("draw") and not event.result.locals()
+        one = not event.value.insts() and event.result.tagged("draw") and not event.result.locals()
         if one and in_training(facts, event) and event.name.startswith(("numpy.random.", "random.")) and not is_module_class(event):
             names.add(event.name)
     return {n.split(".")[0] for n in names} & _SEEDS.keys()
