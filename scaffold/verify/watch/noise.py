@@ -113,17 +113,21 @@ class _Fixed:
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
-        fresh = (random.getstate(), _position()) if not self.noted else None
-        before = torch.get_rng_state() if not self.noted else None
+        before = None if self.noted else (torch.get_rng_state(), random.getstate(), _position())
         try:
             return dataset[index]
         finally:
             if before is not None and get_worker_info() is None:
-                same = fresh == (random.getstate(), _position())
-                if not (same and torch.equal(before, torch.get_rng_state())):
+                drawn = b""
+                if not torch.equal(before[0], torch.get_rng_state()):
+                    drawn += torch_state.numpy().tobytes()
+                if before[1] != random.getstate():
+                    drawn += repr(python_state).encode()
+                if before[2] != _position():
+                    drawn += repr(numpy_state).encode()
+                if drawn:
                     self.noted = True
-                    crc = zlib.crc32(torch_state.numpy().tobytes() + repr(python_state[1][-1]).encode())
-                    self.recorder.write("source", kind="augmentation", rng=crc, place="dataset")
+                    self.recorder.write("source", kind="augmentation", rng=zlib.crc32(drawn), place="dataset")
             torch.set_rng_state(torch_state)
             random.setstate(python_state)
             np.random.set_state(numpy_state)
