@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.plan import Options, Plan
+from scaffold.plan.reached import within_reach
 from scaffold.refuse import check as check_refusals
 from scaffold.roles.facts import Facts
 from scaffold.rules import Diagnostic, all_rules
@@ -54,6 +55,7 @@ def convert(entry: Path, options: Options) -> Conversion:
             author = Author(rule.id, rule.summary)
             diagnostics += rule.apply(plan, author)
             changes += author.edits
+    changes, diagnostics = within_reach(plan.facts, changes, diagnostics)
     files = tuple(rewrite(s, changes) for s in project.sources)
     diagnostics += _last_look(files)
     acted = Counter(r for f in files for r in {(e.rule, e.start) for e in f.edits})

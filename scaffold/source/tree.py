@@ -149,6 +149,10 @@ class Source:
         """One-based line on which ``node`` begins."""
         return bisect_right(self._line_starts, self.span(node)[0])
 
+    def line_at(self, offset: int) -> int:
+        """One-based line that holds ``offset``."""
+        return bisect_right(self._line_starts, offset)
+
     def line_start(self, offset: int) -> int:
         """Offset of the beginning of the line that holds ``offset``."""
         return self._line_starts[bisect_right(self._line_starts, offset) - 1]
