@@ -1,13 +1,15 @@
-"""Objects that keep averages and are shown whole (``{meter}``, ``'{m.avg}'.format(m=meter)``): what enters them is made global."""
+"""Objects that keep averages and are shown whole (``{meter}``, ``'{m.avg}'.format(m=meter)``), and lists: what enters them is made global."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from scaffold.plan.locals import Part, parts
+from scaffold.plan.outputs import outputs
+from scaffold.plan.regions import inside
 from scaffold.roles.facts import Facts
 from scaffold.roles.values import Class, Inst, Seq, Val
-from scaffold.source.tree import Source
+from scaffold.source.tree import Source, walk
 
 _SHOWING = {"?.format", "str", "repr", "print", "logger.info", "logging.info", "list.format"}
 
@@ -27,6 +29,21 @@ def shown_meters(facts: Facts, data: set[object]) -> list[tuple[Source, Part]]:
         given = [p for a in call.args for p in parts(facts, source, a.value, data)]
         if given and all(p.clean for p in given):
             found.update({p.node: (source, p) for p in given})
+    return list(found.values())
+
+
+def shown_curves(facts: Facts, data: set[object], loops: set[cst.CSTNode]) -> list[tuple[Source, Part]]:
+    """The numbers that a loop over divided data collects in a list and shows before it ends."""
+    calls_ = {o.node for o in outputs(facts)}
+    shown = {
+        o for e in facts.trace.of_kind("call") if e.node in calls_ and inside(e, loops) for n in walk(e.node) for o in facts.trace.value(n).objs if isinstance(o, Seq)
+    }
+    found: dict[cst.CSTNode, tuple[Source, Part]] = {}
+    for event in facts.trace.named("list.append"):
+        if isinstance(event.node, cst.Call) and event.node.args and inside(event, loops) and any(o in shown for o in event.value.objs):
+            given = parts(facts, event.source, event.node.args[0].value, data)
+            if given and all(p.clean and not facts.trace.value(p.node).tagged("grad") for p in given):
+                found.update({p.node: (event.source, p) for p in given})
     return list(found.values())
 
 

@@ -12,7 +12,7 @@ from scaffold.plan.device import device_kind
 from scaffold.plan.evaluation import shardable
 from scaffold.plan.locals import Part, accumulated
 from scaffold.plan.losses import Losses, plan_losses
-from scaffold.plan.meters import shown_meters
+from scaffold.plan.meters import shown_curves, shown_meters
 from scaffold.plan.options import Options
 from scaffold.plan.outputs import outputs
 from scaffold.plan.places import parameters
@@ -59,7 +59,7 @@ class Plan:
                     each_step += [(loop.source, t) for t in terms]
             if kept:
                 reductions[loop.node] = kept
-        meters = shown_meters(first, data)
+        meters = shown_meters(first, data) + shown_curves(first, data, {x.node for x in divided_loops(first, data)})
         each_step += [m for m in meters if m not in each_step]
         changed = losses.changed() | {part.node: "whole" for _, part in meters}
         second = Facts.of(project, reductions, changed, first) if reductions or meters else first

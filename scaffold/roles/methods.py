@@ -111,6 +111,8 @@ def instance_method(
         result = calls.draw(it, node, canonical, args, kwargs)
         it.event("call", node, name=canonical, value=Val((inst,)), args=args, kwargs=kwargs, result=result)
         return result
+    elif kind in {"writer", "logger"}:
+        result = NOTHING
     elif kind == "dataset" and name in {"map", "filter", "shuffle", "select", "with_format", "with_transform"}:
         result = Val((inst,), owner.tags)
     else:

@@ -26,7 +26,7 @@ from scaffold.plan.first import nodes_in_first
 from scaffold.plan.outputs import outputs
 from scaffold.rules import Diagnostic
 from scaffold.source.edits import HOIST, Author
-from scaffold.source.tree import Source
+from scaffold.source.tree import Source, walk
 
 ID = "SC601"
 NAME = "print-once"
@@ -55,6 +55,9 @@ def guard_call(plan: Plan, author: Author, source: Source, node: cst.Call) -> No
         author.guard(source, statement, condition)
     elif isinstance(source.parents[node], (cst.Expr, cst.Lambda)) or not isinstance(statement, cst.BaseCompoundStatement):
         author.wrap(source, node, "", f" if {condition} else None")
+    elif isinstance(statement, cst.If) and any(n is node for n in walk(statement.test)):
+        loose = isinstance(statement.test, (cst.BooleanOperation, cst.IfExp)) and not statement.test.lpar
+        author.wrap(source, statement.test, f"{condition} and {'(' if loose else ''}", ")" if loose else "")
 
 
 def _is_call_chain(node: cst.BaseExpression) -> bool:
