@@ -27,6 +27,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from scaffold.plan import Plan
+from scaffold.plan.device import cuda_test
 from scaffold.plan.files import reads
 from scaffold.plan.first import nodes_in_first
 from scaffold.plan.places import argument_at
@@ -43,7 +44,7 @@ SEVERITY = "C"
 
 _LOADS = ("torch.load", "torch.jit.load")
 _CPU_ONLY = {"set_rng_state", "set_rng_state_all"}
-_MODULE_USES = {"eval", "train", "parameters", "cuda", "to", "forward", "generate"}
+_MODULE_USES = {"__call__", "eval", "train", "parameters", "cuda", "to", "forward", "generate"}
 
 
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
@@ -52,7 +53,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     for event in {e.node: e for e in loads}.values():
         assert isinstance(event.node, cst.Call)
         given = argument_at(event.node, 1, "map_location")
-        if plan.device == "cpu" or (given is not None and not _is_none(given.value)):
+        if plan.device == "cpu" or plan.setup is None or (given is not None and not _is_none(given.value)):
             continue
         device = _device(plan, event, event.node)
         if given is None:
@@ -78,7 +79,23 @@ def _device(plan: Plan, event: Event, node: cst.Call) -> str:
     name = _device_name(event)
     if name is not None:
         return name
-    return '"cuda"' if plan.device == "cuda" and "load_state_dict" not in uses else '"cpu"'
+    if "load_state_dict" in uses:
+        return '"cpu"'
+    return '"cuda"' if plan.device == "cuda" else f'"cuda" if {_test(plan, event)} else "cpu"'
+
+
+def _test(plan: Plan, event: Event) -> str:
+    """The script's test for CUDA where its names can be seen, else whether a GPU is there."""
+    assert plan.setup is not None
+    text = cuda_test(plan.facts, plan.setup, "torch")
+    heads = {n.value for n in walk(cst.parse_expression(text)) if isinstance(n, cst.Name)}
+    known: set[str] = {"torch"}
+    scope: Scope | None = event.frame.scope
+    while scope is not None:
+        known |= scope.vars.keys()
+        scope = scope.parent
+    attributes = {n.attr.value for n in walk(cst.parse_expression(text)) if isinstance(n, cst.Attribute)}
+    return text if heads - attributes <= known else "torch.cuda.is_available()"
 
 
 def _uses(source: Source, node: cst.Call) -> Iterable[str]:
@@ -90,6 +107,8 @@ def _uses(source: Source, node: cst.Call) -> Iterable[str]:
     for call in walk(source.function(node) if not any(n.startswith("self.") for n in names) else source.tree):
         if not isinstance(call, cst.Call) or call is node:
             continue
+        if _is_named(source, call.func, names):
+            yield "__call__"
         short = call.func.attr.value if isinstance(call.func, cst.Attribute) else call.func.value if isinstance(call.func, cst.Name) else ""
         if any(inner is node or _is_named(source, inner, names) for a in call.args for inner in walk(a.value)):
             yield short
