@@ -74,9 +74,9 @@ def _causes(facts: Facts) -> Iterator[tuple[Event, Access | None]]:
 def fetches(event: Event) -> bool:
     """Whether a call downloads or unpacks files without a lock of its own."""
     wanted = event.kwargs.get("download")
-    if wanted is not None and event.name.startswith(api.DATASET_PREFIXES):
+    if wanted is not None:
         return wanted.consts() != [False]
-    if event.name in api.FETCHES or (event.name.rpartition(".")[2] == "extractall" and "." in event.name):
+    if event.name in api.FETCHES or event.name.endswith(api.FETCHING) or (event.name.rpartition(".")[2] == "extractall" and "." in event.name):
         return True
     if event.name in api.SHELL_CALLS and event.args:
         words = {w.strip("!;&|") for text in event.args[0].consts() if isinstance(text, str) for w in text.split()}

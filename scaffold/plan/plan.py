@@ -155,7 +155,19 @@ class Plan:
         if node in nodes_at_import(self.facts):
             author.need(source, "import os")
             return 'int(os.environ.get("RANK", 0))'
+        if self._in_worker(source, node):
+            author.need(source, "import os")
+            return 'int(os.environ["RANK"])'
         return self.names["rank"] if self._sees_setup(source, node) else f"{self.dist(author, source)}.get_rank()"
+
+    @staticmethod
+    def _in_worker(source: Source, node: cst.CSTNode) -> bool:
+        """Whether code may run in a DataLoader's worker process, which knows no process group: a method of a class with ``__getitem__``."""
+        function = source.function(node)
+        if not isinstance(function, cst.FunctionDef) or function.name.value == "__init__":
+            return False
+        owner = source.parents[source.parents[function]]
+        return isinstance(owner, cst.ClassDef) and any(isinstance(n, cst.FunctionDef) and n.name.value == "__getitem__" for n in owner.body.body)
 
     def world_size(self, author: Author, source: Source, node: cst.CSTNode) -> str:
         """An expression for the number of processes at ``node``."""

@@ -165,13 +165,13 @@ FILE_CALLS = {
     "safetensors.torch.save_file", "soundfile.write", "torchaudio.save", "scipy.io.wavfile.write",
 }  # fmt: skip
 FOLDER_CALLS = {"os.makedirs", "os.mkdir", "shutil.rmtree", "os.remove", "os.unlink", "os.rmdir", "os.removedirs"}
-DATASET_PREFIXES = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
 FETCHES = {
     "urllib.request.urlretrieve", "urllib.urlretrieve", "wget.download", "gdown.download", "gdown.cached_download", "nltk.download", "shutil.unpack_archive",
     "torch.hub.download_url_to_file", "torchvision.datasets.utils.download_url", "torchvision.datasets.utils.download_and_extract_archive",
     "torchvision.datasets.utils.extract_archive", "torchvision.datasets.utils.download_file_from_google_drive", "tensorflow.keras.utils.get_file",
     "kagglehub.dataset_download", "kaggle.api.dataset_download_files",
 }  # fmt: skip
+FETCHING = (".urlretrieve", ".urlopen", ".download_url", ".download_and_extract_archive", "requests.get", ".snapshot_download", ".hf_hub_download")
 READS_TERMINAL = {"input", "getpass.getpass"}
 SHELL_CALLS = {"os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "subprocess.getoutput"}
 FETCHING_COMMANDS = {"wget", "curl", "unzip", "tar", "gunzip", "gdown", "kaggle", "aria2c"}

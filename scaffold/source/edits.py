@@ -99,8 +99,8 @@ class Author:
         else:
             self.wrap(source, node, f"{name}(", ")")
 
-    def before(self, source: Source, statement: cst.CSTNode, code: str, order: int = BEFORE) -> None:
-        """Insert lines before a statement, at its indentation; a one-line suite is opened up."""
+    def before(self, source: Source, statement: cst.CSTNode, code: str, order: int = BEFORE, above_comments: bool = False) -> None:
+        """Insert lines before a statement (and the comments right above it), at its indentation; a one-line suite is opened up."""
         suite = source.parents.get(statement)
         if isinstance(suite, cst.SimpleStatementSuite):
             start = source.span(suite.body[0])[0]
@@ -109,6 +109,8 @@ class Author:
             self.splice(source, start, start, source.newline + lines + source.newline + indent, order)
             return
         start = source.lines_of(statement)[0]
+        while above_comments and (line := source.line_above(start)) is not None and source.data[line:start].lstrip().startswith(b"#"):
+            start = line
         self.splice(source, start, start, _indented(source, code, source.indent(statement)), order)
 
     def after(self, source: Source, statement: cst.CSTNode, code: str, order: int = AFTER) -> None:
@@ -122,7 +124,10 @@ class Author:
     def at_start(self, source: Source, block: cst.IndentedBlock, code: str, order: int = BEFORE) -> None:
         """Insert lines at the start of a block, after a docstring."""
         first = block.body[0]
-        (self.after if is_docstring(first) else self.before)(source, first, code, order)
+        if is_docstring(first):
+            self.after(source, first, code, order)
+        else:
+            self.before(source, first, code, order, above_comments=True)
 
     def delete_lines(self, source: Source, statement: cst.CSTNode) -> None:
         """Remove the lines of a statement."""

@@ -157,6 +157,11 @@ class Source:
         """Offset of the beginning of the line that holds ``offset``."""
         return self._line_starts[bisect_right(self._line_starts, offset) - 1]
 
+    def line_above(self, offset: int) -> int | None:
+        """Offset of the line before the one that begins at ``offset``; None for the file's first two lines, which may name its encoding."""
+        number = self.line_at(offset)
+        return self._line_starts[number - 2] if number > 3 else None
+
     def line_end(self, offset: int) -> int:
         """Offset just past the newline that ends the line holding ``offset``."""
         at = bisect_right(self._line_starts, offset)

@@ -63,7 +63,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         if family == "random":
             author.need(source, "import random")
         line = template.format(box=box, np=alias or "np")
-        author.before(source, setup.anchor, line.replace("torch.", f"{torch}.") + "  # all ranks draw alike", SETUP)
+        author.before(source, setup.anchor, line.replace("torch.", f"{torch}.") + "  # all ranks draw alike", SETUP, above_comments=True)
     return
     yield
 

@@ -68,7 +68,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     elif plan.device == "maybe":
         lines += [f'{names["local_rank"]} = int(os.environ["LOCAL_RANK"])', f"if {cuda_test(plan.facts, setup, torch)}:", f"    {torch}.cuda.set_device({names['local_rank']})"]
     lines += [f"{dist}.init_process_group({_backend(plan, setup, torch)})", f"{names['rank']}, {names['world_size']} = {dist}.get_rank(), {dist}.get_world_size()"]
-    author.before(source, setup.anchor, "\n".join(lines), SETUP)
+    author.before(source, setup.anchor, "\n".join(lines), SETUP, above_comments=True)
     _close(plan, author, setup, dist)
 
 
