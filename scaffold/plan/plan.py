@@ -166,7 +166,7 @@ class Plan:
         function = source.function(node)
         if not isinstance(function, cst.FunctionDef) or function.name.value == "__init__":
             return False
-        owner = source.parents[source.parents[function]]
+        owner = source.parents.get(source.parents[function])
         return isinstance(owner, cst.ClassDef) and any(isinstance(n, cst.FunctionDef) and n.name.value == "__getitem__" for n in owner.body.body)
 
     def world_size(self, author: Author, source: Source, node: cst.CSTNode) -> str:
