@@ -55,11 +55,8 @@ FREE = {
 }
 """Checks that need not hold, with the reason."""
 
-FAULTS = {
-    "segmentation": "all ranks draw the same augmentation",
-    "contrastive": "all ranks draw the same augmentation",
+FAULTS: dict[str, str] = {
     "weighted_classifier": "a count of samples stays that of one rank; verify judges an epoch that the original did not run",
-    "data_parallel": "verify cannot run DataParallel on the CPU",
     "finetune": "verify replays draws that build the data",
 }
 """Known faults, of the rules or of verify."""

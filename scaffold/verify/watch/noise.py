@@ -100,6 +100,7 @@ class _Fixed:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.noted = False
+        self.busy = False
 
     def sample(self, dataset: Any, index: Any) -> Any:
         import numpy as np
@@ -114,9 +115,11 @@ class _Fixed:
         random.seed(seed)
         np.random.seed(seed)
         before = None if self.noted else (torch.get_rng_state(), random.getstate(), _position())
+        self.busy = True
         try:
             return dataset[index]
         finally:
+            self.busy = False
             if before is not None and get_worker_info() is None:
                 drawn = b""
                 if not torch.equal(before[0], torch.get_rng_state()):
@@ -150,10 +153,11 @@ class _Fixed:
 
 
 class _Draws:
-    """Notes draws from global generators, and replaces them in a replay."""
+    """Notes draws from global generators, and replaces them in a replay; those that make a sample are fixed already."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, samples: _Fixed) -> None:
         self.recorder = recorder
+        self.samples = samples
         self.left = LOGGED
         self.file = recorder.folder / "draws.jsonl"
         self.count: dict[str, int] = {}
@@ -166,7 +170,7 @@ class _Draws:
         plain = getattr(owner, name)
 
         def drawn(*args: Any, **kwargs: Any) -> Any:
-            if self.depth or not self.recorder.owns():
+            if self.depth or self.samples.busy or kwargs.get("generator") is not None or not self.recorder.owns():
                 return plain(*args, **kwargs)
             self.depth += 1
             try:
@@ -209,6 +213,8 @@ class _Draws:
         if taken is None:
             return result
         values, shape = taken["values"], taken["shape"]
+        if list(getattr(result, "shape", shape)) != list(shape):
+            return result
         if isinstance(result, torch.Tensor):
             return torch.tensor(values, dtype=result.dtype).reshape(shape)
         if isinstance(result, list):
@@ -225,8 +231,9 @@ class _Draws:
 def install(recorder: Recorder) -> None:
     """Take out or note the randomness of this process."""
     _dropout_off(recorder)
-    _Fixed(recorder).install()
-    draws = _Draws(recorder)
+    samples = _Fixed(recorder)
+    samples.install()
+    draws = _Draws(recorder, samples)
     for name in DRAWS:
         draws.wrap(torch, name, "torch")
     import numpy as np
