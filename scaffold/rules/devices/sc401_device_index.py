@@ -169,6 +169,8 @@ def _is_index(plan: Plan, node: cst.BaseExpression) -> bool:
     if not isinstance(node, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript)):
         return False
     value = plan.facts.trace.value(node)
+    if any(i.qualified == "torch.device" for i in value.insts()):
+        return False
     if value.consts():
         return all(type(c) is int for c in value.consts()) and len(value.consts()) == len(value.objs)
     setting = setting_of(plan.facts, value)

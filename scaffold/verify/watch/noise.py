@@ -231,6 +231,7 @@ class _Draws:
 def install(recorder: Recorder) -> None:
     """Take out or note the randomness of this process."""
     _dropout_off(recorder)
+    torch.seed = torch.initial_seed  # a conversion that asks for a fresh common seed starts where the original does
     samples = _Fixed(recorder)
     samples.install()
     draws = _Draws(recorder, samples)

@@ -19,7 +19,7 @@ def main():
     adam = torch.optim.Adam(mlp.parameters())
     for _ in range(opts.steps):
         x = torch.rand(32, 4).cuda(non_blocking=True)
-        loss = (mlp(x) - x.sum(1, keepdim=True).to("cuda")).abs().mean()
+        loss = (mlp(x) - x.sum(1, keepdim=True).to(device)).abs().mean()
         adam.zero_grad()
         loss.backward()
         adam.step()
