@@ -11,7 +11,7 @@ import libcst as cst
 from scaffold.roles import api, calls
 from scaffold.roles.follow import Interpreter
 from scaffold.roles.trace import Event, Frame, Loop, Trace
-from scaffold.roles.values import NOTHING, Class, Inst, Map, Seq, Tag, Val
+from scaffold.roles.values import NOTHING, Bound, Class, Func, Inst, Map, Seq, Tag, Val
 from scaffold.source.project import Project
 from scaffold.source.tree import Source, walk
 
@@ -145,6 +145,9 @@ class Facts:
         for value in (*inst.args, *inst.kwargs.values()):
             tags |= deep_tags(value, 4)
         roots = [self.trace.root(t.of) for t in tags if t.kind == "param" and isinstance(t.of, Inst)]
+        for value in (*inst.args, *inst.kwargs.values()):
+            owners = [i for o in value.objs if isinstance(o, Bound) and o.owner for i in o.owner.insts()]
+            roots += [m for i in owners if i is not inst and calls.role(i) == "optimizer" for m in self._given(i)]
         return sorted(dict.fromkeys(roots), key=lambda i: i.order)
 
     @cached_property
@@ -190,17 +193,20 @@ class Facts:
                     target.append(event)
 
     def _grads_used(self, model: Model, backward: Event) -> bool:
-        if not model.optimizers:
+        stepped = {i for _, i in self.steps}
+        if not any(o.inst in stepped for o in model.optimizers):
             return True
         loop = backward.loops[0].node if backward.loops else None
         inside = [e for e in self.trace.events if loop is None or any(x.node is loop for x in e.loops)]
         index = next((i for i, e in enumerate(inside) if e is backward), 0)
         for event in [*inside[index + 1 :], *inside[: index + 1]]:
+            if event.kind == "enter" and _own_method(event, {o.inst for o in model.optimizers}):
+                return True
             if event.kind != "call":
                 continue
             if event.name in {"optimizer.step", "scaler.step"}:
-                stepped = event.value.insts() if event.name == "optimizer.step" else event.args[0].insts() if event.args else []
-                if any(o.inst in stepped and model.inst in o.models for o in self.optimizers):
+                taking = event.value.insts() if event.name == "optimizer.step" else event.args[0].insts() if event.args else []
+                if any(o.inst in taking and model.inst in o.models for o in self.optimizers):
                     return True
             elif event.name == "optimizer.zero_grad":
                 if any(o.inst in event.value.insts() and model.inst in o.models for o in self.optimizers):
@@ -430,6 +436,11 @@ class Facts:
                 return None
             node, frame = frame.call, frame.caller
         return None
+
+
+def _own_method(event: Event, optimizers: set[Inst]) -> bool:
+    """Whether an optimizer class of the project works on the gradients in a method of its own."""
+    return any(isinstance(o, Func) and o.owner in optimizers and isinstance(o.node, cst.FunctionDef) and o.node.name.value not in {"__init__", "zero_grad"} for o in event.value.objs)
 
 
 def columns_of(data: Inst) -> list[Tag]:

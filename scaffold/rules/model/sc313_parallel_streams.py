@@ -50,6 +50,12 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
                 )  # fmt: skip
                 continue
             source, whole, size = place
+            if plan.options.batch == "global":
+                yield Diagnostic.at(
+                    ID, "error", source, whole, "--batch global cannot divide parallel streams of text: hidden state is sized by the batch size in other places too",
+                    "leave --batch per-gpu and give the script 1/N of its batch size",
+                )  # fmt: skip
+                continue
             if whole not in done:
                 done.add(whole)
                 _divide(plan, author, source, whole, size, _batch_axis(plan, data))
@@ -87,9 +93,6 @@ def _batch_axis(plan: Plan, data: Inst) -> int:
 
 def _divide(plan: Plan, author: Author, source: Source, whole: cst.BaseExpression, size: cst.BaseExpression, axis: int) -> None:
     rank, world = plan.rank(author, source, whole), plan.world_size(author, source, whole)
-    if plan.options.batch == "global":
-        author.wrap(source, whole, "", f"[{':, ' if axis else ''}{rank}::{world}].contiguous()")
-        return
     text = source.code(size)
     tight = isinstance(size, (cst.Name, cst.Attribute, cst.Integer, cst.Subscript, cst.Call))
     per_rank = text if tight else f"({text})"
