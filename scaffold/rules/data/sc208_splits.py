@@ -65,7 +65,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
             continue
         done.add(node)
         if event.name == "torch.utils.data.random_split" or event.name == "torch.randperm":
-            if keyword(node, "generator") is None and len(node.args) < (3 if event.name.endswith("split") else 99) and not _seeded(facts, event, "torch"):
+            if not event.loops and keyword(node, "generator") is None and len(node.args) < (3 if event.name.endswith("split") else 99) and not _seeded(facts, event, "torch"):
                 author.add_argument(event.source, node, f"generator={plan.torch(author, event.source)}.Generator().manual_seed(0)")
         elif event.name in _STATES:
             given = keyword(node, "random_state")

@@ -81,6 +81,8 @@ def _data_made(facts: Facts) -> set[str]:
     """Draws that make or pick data before training: every rank must hold the same data."""
     found: set[str] = set()
     for event in facts.trace.of_kind("call"):
+        if event.name == "torch.utils.data.random_split" and event.loops and "generator" not in event.kwargs:
+            found.add("torch.randperm")
         if event.name == "dataset.shuffle" and not event.args and not event.kwargs and not in_training(facts, event):
             found.add("torch.randperm")
         drawn = not event.value.insts() and (event.name in api.DRAWS_TORCH or event.name.startswith(("numpy.random.", "random.")))

@@ -54,6 +54,9 @@ _FOLDERS = {"log_dir", "logdir", "get_logdir"}
 _ACCESSORS = {"wandb.", "swanlab."}
 
 
+_BASE_INITS = {"super().__init__", "SummaryWriter.__init__"}
+
+
 def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     """Make writers, runs and log files on rank 0, and guard what uses them."""
     done: set[cst.CSTNode] = set()
@@ -61,7 +64,10 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         node = event.node
         if not isinstance(node, cst.Call) or node in done:
             continue
-        if event.name in api.EVENT_WRITERS:
+        owner = event.frame.owner
+        if owner is not None and set(owner.bases()) & api.EVENT_WRITERS and event.source.code(node.func) in _BASE_INITS:
+            guard_call(plan, author, event.source, node)
+        elif event.name in api.EVENT_WRITERS:
             _make_once(plan, author, event.source, node)
         elif event.name.startswith("writer.") and _is_event_writer(event):
             _use_once(plan, author, event.source, node, event)
@@ -79,7 +85,7 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
 
 
 def _is_event_writer(event: Event) -> bool:
-    return any(i.qualified in api.EVENT_WRITERS for i in event.value.insts())
+    return any(set(i.bases()) & api.EVENT_WRITERS for i in event.value.insts())
 
 
 def _make_once(plan: Plan, author: Author, source: Source, node: cst.Call) -> None:
