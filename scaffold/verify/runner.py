@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,12 @@ def _install(plan: Plan, recorder: Recorder) -> Any:
     data.install(recorder)
     noise.install(recorder)
     files.install(recorder)
+    warnings.showwarning = _unheard
     return mode
+
+
+def _unheard(*args: object, **kwargs: object) -> None:
+    """Warnings come from every process and say nothing about the training: they are no output."""
 
 
 def _seed(number: int) -> None:

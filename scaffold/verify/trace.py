@@ -14,10 +14,11 @@ Draws = dict[str, list[Event]]
 
 @dataclass
 class Pass:
-    """One pass over a loader: its batches of sample indices."""
+    """One pass over a loader: its batches of sample indices, and whether a backward pass followed one of them."""
 
     batches: list[list[int]] = field(default_factory=list)
     finished: bool = False
+    learned: bool = False
 
     @property
     def flat(self) -> list[int]:
@@ -94,6 +95,7 @@ class Trace:
             elif event["e"] == "enter" and event["kind"] == "backward":
                 for order in waiting:
                     loaders[order].learned += 1
+                    loaders[order].passes[-1].learned = True
                 waiting.clear()
         return loaders
 

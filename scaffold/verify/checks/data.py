@@ -53,7 +53,7 @@ def _overlap(ours: Loader, theirs: list[Loader]) -> Iterator[str]:
         if len(parts[0]) > 1 and all(part == parts[0] for part in parts[1:]):
             yield f"epoch {number}: all ranks take the same {len(parts[0])} samples in the same order"
             continue
-        own = ours.passes[number].flat if number < len(ours.passes) else []
+        own = ours.passes[min(number, len(ours.passes) - 1)].flat if ours.passes else []
         shared = _repeats(joined.flat) - _repeats(own)
         scale = max(1, len(own))
         if shared >= world and not (_repeats(own) and shared < 0.35 * scale):
@@ -101,7 +101,8 @@ def _order(together: Sequence[tuple[Loader, list[Loader]]]) -> Check:
     faults, seen = [], 0
     for ours, theirs in together:
         joined = union(theirs)
-        for before, after in zip(joined, joined[1:], strict=False):
+        trained = [p for p, own in zip(joined, theirs[0].passes, strict=False) if own.learned]
+        for before, after in zip(trained, trained[1:], strict=False):
             seen += 1
             number = joined.index(after)
             if _fixed(ours):
