@@ -38,6 +38,8 @@ from scaffold.source.project import Project
 from scaffold.source.tree import Source, dotted
 
 BUDGET = 400_000
+_UNREACHED = 80_000
+"""Steps (expressions evaluated) for the run itself, and for the functions that it does not reach."""
 DEPTH = 24
 _EFFECTS = re.compile(r"\.backward\(|\.save\(|\.step\(|\bopen\(|makedirs|mkdir|\.dump\(")
 _REPLAYED = 3000
@@ -85,6 +87,7 @@ class Interpreter:
         self.branches: list[tuple[cst.CSTNode, bool]] = []
         self.no_grad = 0
         self.steps = 0
+        self.limit = BUDGET
         self.inside_module = 0
         self.consts: dict[tuple[cst.CSTNode | None, object], Const] = {}
         self.exts: dict[str, Ext] = {}
@@ -133,10 +136,11 @@ class Interpreter:
     def run(self) -> Trace:
         """Follow the entry script as ``__main__``, then every function that nothing reached."""
         self.load(self.project.entry, "__main__")
+        self.trace.complete = self.steps < self.limit
+        self.limit = min(self.limit, self.steps + _UNREACHED)
         for source in self.project.sources:
             if source in self.trace.module_scopes:
                 self._unreached(source)
-        self.trace.complete = self.steps < BUDGET
         return self.trace
 
     def load(self, source: Source, name: str) -> Scope:
@@ -237,7 +241,7 @@ class Interpreter:
     def block(self, statements: Sequence[cst.CSTNode]) -> None:
         """Run statements in order."""
         for statement in statements:
-            if self.steps > BUDGET:
+            if self.steps > self.limit:
                 return
             self.statement(statement)
 
@@ -686,7 +690,7 @@ class Interpreter:
         """The abstract value of an expression, also recorded for the rules."""
         self.steps += 1
         handler = self._expressions.get(type(node))
-        if handler is None or self.steps > BUDGET:
+        if handler is None or self.steps > self.limit:
             return NOTHING
         value = handler(node)
         if node in self.changed:
@@ -1028,7 +1032,7 @@ class Interpreter:
         node = func.node
         if node is None or func.scope is None:
             return NOTHING
-        if self.running.count(node) > 1 or len(self.running) > DEPTH or self.steps > BUDGET:
+        if self.running.count(node) > 1 or len(self.running) > DEPTH or self.steps > self.limit:
             return combined(*args, *kwargs.values())
         self.trace.entered.add(node)
         owner = func.owner if isinstance(func.owner, Inst) else None
