@@ -30,6 +30,8 @@ class Part:
 
 def parts(facts: Facts, source: Source, node: cst.CSTNode, data: set[object]) -> list[Part]:
     """The largest expressions under ``node`` that can be made global, and leaves that cannot."""
+    if node in facts.changed:
+        return []
     kinds = local_kinds(facts, node, data)
     is_expression = isinstance(node, cst.BaseExpression) and not isinstance(node, _PLAIN)
     if is_expression and len(kinds) == 1 and kinds <= CLEAN and not _is_text(facts, node) and not _is_container(facts, node):

@@ -81,6 +81,7 @@ class Facts:
     trace: Trace
     made_before: frozenset[cst.CSTNode] = frozenset()
     global_batch: bool = False
+    changed: frozenset[cst.CSTNode] = frozenset()
 
     @classmethod
     def of(
@@ -94,7 +95,7 @@ class Facts:
         """Follow a project and collect its facts; arguments as in :class:`Interpreter`, ``known`` from an earlier look."""
         made_before = known.made_before if known else frozenset()
         global_batch = known.global_batch if known else global_batch
-        facts = cls(project, Interpreter(project, reduced, changed, made_before, global_batch).run(), made_before, global_batch)
+        facts = cls(project, Interpreter(project, reduced, changed, made_before, global_batch).run(), made_before, global_batch, frozenset(changed or ()))
         more = facts._drawn_before_training
         return cls.of(project, reduced, changed, cls(project, facts.trace, made_before | more, global_batch)) if more else facts
 

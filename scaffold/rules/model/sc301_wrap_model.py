@@ -63,7 +63,10 @@ def _wrap(plan: Plan, author: Author, sync: Sync) -> None:
     author.after(source, anchor, f"{prefix}{wrapper} = DDP({', '.join(arguments)}){comment}", HEAD)
     for item in sync.replacements:
         _use(plan, author, item.source, item.node, wrapper, item.both)
+    wrappers = {e.node for e in plan.facts.trace.named("torch.nn.DataParallel")}
     for place, node in sync.unwrapped:
+        if any(a in wrappers or isinstance(a, cst.Call) and place.code(a).startswith("isinstance(") and "DataParallel" in place.code(a) for a in place.ancestors(node)):
+            continue  # SC311 takes the wrapper out, and a question about it is answered alike
         start, end = place.outer_span(node)
         author.splice(place, end, end, ".module")
 
