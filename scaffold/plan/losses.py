@@ -171,7 +171,7 @@ def _weighted(facts: Facts, data: set[object]) -> Iterable[tuple[Event, str]]:
         else:
             short = event.name.rpartition(".")[2]
             if short in api.TENSOR_MEANS and event.value.tagged("ragged") and isinstance(node.func, cst.Attribute) and not node.args:
-                yield event, f"{source.code(node.func.value)}.numel()"
+                yield event, f"{_tight(source.code(node.func.value))}.numel()"
                 continue
             if short not in api.LOSSES:
                 continue

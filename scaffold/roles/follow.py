@@ -671,7 +671,7 @@ class Interpreter:
         result = self.combine(operator, self.arithmetic(operator, current, value), (node.target, current), (node.value, value))
         if not current.locals() and not value.locals():
             result = Val((), result.tags)
-            if operator == "Add" and self.repeats():
+            if operator == "Add" and self.repeats() and not self.inside_module:
                 result = Val((), result.tags | {Tag("cursor", self._cursor(node), node)})
         self.assign(node.target, result, None)
 
@@ -836,13 +836,13 @@ class Interpreter:
 
     def _index(self, node: cst.Subscript) -> Val:
         parts = []
-        for element in node.slice:
+        for position, element in enumerate(node.slice):
             if isinstance(element.slice, cst.Index):
                 parts.append(self.eval(element.slice.value))
             elif isinstance(element.slice, cst.Slice):
                 for bound in (element.slice.lower, element.slice.upper, element.slice.step):
                     if bound is not None:
-                        parts.append(_as_rows(self.eval(bound), slices=True))
+                        parts.append(_as_rows(self.eval(bound), slices=not position))
         return parts[0] if len(parts) == 1 else combined(*parts)
 
     def subscript(self, node: cst.Subscript) -> Val:
@@ -905,6 +905,9 @@ class Interpreter:
 
     def item(self, value: Val, index: int) -> Val:
         """Member ``index`` of a sequence, or of data."""
+        if value.tagged("shape"):
+            size = value if index == 0 else kinds.without_local(value)
+            return Val((), frozenset(t for t in size.tags if t.kind != "shape"))
         found: list[Val | None] = []
         for obj in value.objs:
             if isinstance(obj, Seq):

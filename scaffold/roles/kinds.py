@@ -144,8 +144,11 @@ def curved(value: Val) -> Val:
 
 
 def _reduce_rows(name: str, owner: Val, dim: object, has_dim: bool) -> Val:
+    if name in {"size", "shape"} and not has_dim:
+        sizes = retag(owner, "count")
+        return Val((), sizes.tags | {Tag("shape")})
     if name in {"size", "shape"}:
-        return retag(owner, "count") if has_dim and dim == 0 else without_local(owner) if has_dim else retag(owner, "count")
+        return retag(owner, "count") if dim == 0 else without_local(owner)
     if name in {"numel", "nelement", "__len__"}:
         return retag(owner, "count")
     per_row = has_dim and dim not in (0, None)

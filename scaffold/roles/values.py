@@ -18,6 +18,7 @@ class Tag(NamedTuple):
     * how a rank's value of local data relates to the whole batch, with ``of`` the loader or draw it came from:
       ``rows`` (one entry a sample), ``mean``, ``sum``, ``count`` (samples in the batch), ``inverse`` (of a
       count), ``ratio`` (of two sums), ``mixed``; ``whole`` if the ranks' shares were gathered;
+      ``shape``: the sizes along all axes, of which the first is a count;
     * ``mask``: a yes or no for each row; ``ragged``: of these rows each rank has another number; ``turned``: the samples lie along the
       second axis; ``pairs``: compares the samples of one batch with each other; ``curved``: the sum or mean at ``at`` was ``added`` to another kind,
       or entered a ``nonlinear`` computation, which does not commute with adding up the ranks' shares;
