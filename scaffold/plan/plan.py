@@ -218,7 +218,7 @@ class Plan:
         for loop in self.facts.step_loops:
             if loop.data not in self.sharded and any(x.node is loop.node and x.data in self.sharded for x in self.facts.step_loops):
                 over = loop.node.iter if isinstance(loop.node, cst.For) else None
-                names = [n for n in walk(over) if isinstance(n, (cst.Name, cst.Attribute)) and loop.data in self.facts.trace.value(n).objs] if over else []
+                names = [n for n in walk(over) if isinstance(n, (cst.Name, cst.Attribute, cst.Subscript)) and loop.data in self.facts.trace.value(n).objs] if over else []
                 found[loop.node] = f"isinstance({loop.source.code(names[0])}.sampler, (DistributedSampler, range))" if names else ""
         return found
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from scaffold.plan import Plan
 from scaffold.roles.trace import Frame
-from scaffold.roles.values import Inst, Scope
+from scaffold.roles.values import Inst, Map, Scope, Val
 from scaffold.source.edits import Author
 from scaffold.source.tree import Source
 
@@ -107,6 +107,8 @@ def name_in(frame: Frame, inst: Inst) -> str | None:
         for name, value in scope.vars.items():
             if inst in value.objs and len(value.insts()) == 1:
                 return name
+            if (entry := _entry_of(value, inst)) is not None:
+                return f"{name}{entry}"
         scope = scope.parent
     scope = frame.scope
     while scope is not None:
@@ -115,7 +117,18 @@ def name_in(frame: Frame, inst: Inst) -> str | None:
                 for attr, held in owner.attrs.items():
                     if inst in held.objs and attr != "[]" and len(held.insts()) == 1:
                         return f"{name}.{attr}"
+                    if (entry := _entry_of(held, inst)) is not None:
+                        return f"{name}.{attr}{entry}"
         scope = scope.parent
+    return None
+
+
+def _entry_of(value: Val, inst: Inst) -> str | None:
+    """``["key"]``, if a value is one dictionary that holds ``inst`` under a plain name."""
+    if len(value.objs) == 1 and isinstance(value.objs[0], Map):
+        for key, held in value.objs[0].items.items():
+            if isinstance(key, str) and inst in held.objs and len(held.insts()) == 1:
+                return f'["{key}"]'
     return None
 
 

@@ -26,7 +26,7 @@ import libcst as cst
 from scaffold.plan import Plan
 from scaffold.roles.facts import Loader
 from scaffold.roles.trace import Event, Loop
-from scaffold.roles.values import Inst
+from scaffold.roles.values import Inst, Seq
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import name_in
 from scaffold.rules.data.sc201_distributed_sampler import is_remade, needs_sampler
@@ -77,7 +77,7 @@ def _never_shuffles(loader: Loader) -> bool:
 
 
 def _place(plan: Plan, author: Author, loader: Loader, event: Event, done: set[tuple[cst.CSTNode, str]]) -> Iterable[Diagnostic]:
-    loops = [x for x in event.loops if x.node is not event.node]
+    loops = [x for x in event.loops if x.node is not event.node and not _over_names(x)]
     epoch_loop = loops[-1] if loops else None
     if epoch_loop is not None and not any(x is event.node for x in walk(epoch_loop.node)):
         outer = _in_epoch_loop(loader.inst, epoch_loop)
@@ -115,6 +115,12 @@ def _before(plan: Plan, author: Author, loader: Loader, event: Event, done: set[
     if any(i not in {x.inst for x in plan.train_loaders} for i in others):
         line = f'if hasattr({name}.sampler, "set_epoch"):\n    {line}'
     author.before(event.source, statement, line, HOIST)
+
+
+def _over_names(loop: Loop) -> bool:
+    """``for phase in ["train", "val"]``: a loop over parts of an epoch."""
+    items = [i for o in loop.value.objs if isinstance(o, Seq) for i in o.items]
+    return bool(items) and all(isinstance(c, str) for i in items for c in i.consts() or [None])
 
 
 def _in_epoch_loop(loader: Inst, loop: Loop) -> tuple[str, str] | None:

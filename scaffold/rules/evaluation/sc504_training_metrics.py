@@ -51,7 +51,9 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
     nodes: set[cst.CSTNode] = {x.node for x in loops}
     for loop in loops:
         for name, kind in plan.reductions.get(loop.node, {}).items():
-            if kind:
+            if kind in {"sum", "count"} and plan.partly_divided.get(loop.node) == "":
+                yield _either(loop, name)
+            elif kind:
                 at_loop_end(plan, author, loop.source, loop.node, name, kind)
         yield from _leaving(plan, author, loop)
     for source, part in plan.each_step:
@@ -69,10 +71,7 @@ def _leaving(plan: Plan, author: Author, loop: StepLoop) -> Iterable[Diagnostic]
     """What leaves a loop and was not made global right behind it."""
     for item in carried(plan.facts, loop.source, loop.node, plan.sharded):
         if item.kind in {"sum", "count"} and loop.node in plan.partly_divided and not (item.reset and plan.partly_divided[loop.node]):
-            yield Diagnostic.at(
-                ID, "error", loop.source, loop.node, f"this loop reads divided data in one call and whole data in another, and the total {item.name} is right for one of them only",
-                "read the two by loops of their own, or pass the loader to the function that holds the loop",
-            )  # fmt: skip
+            yield _either(loop, item.name)
         elif item.kind:
             _each_reading(plan, author, loop, item)
         elif item.kinds != {"rows"}:
@@ -82,6 +81,13 @@ def _leaving(plan: Plan, author: Author, loop: StepLoop) -> Iterable[Diagnostic]
                 f"{item.name} is a {'ratio of sums' if ratio else 'combination'} over this rank's share of the data, which no single reduction makes global",
                 "accumulate its numerator and denominator as sums, and divide after the loop",
             )  # fmt: skip
+
+
+def _either(loop: StepLoop, name: str) -> Diagnostic:
+    return Diagnostic.at(
+        ID, "error", loop.source, loop.node, f"this loop reads divided data in one call and whole data in another, and the total {name} is right for one of them only",
+        "read the two by loops of their own, or pass the loader to the function that holds the loop",
+    )  # fmt: skip
 
 
 def _each_reading(plan: Plan, author: Author, loop: StepLoop, item: Carried) -> None:

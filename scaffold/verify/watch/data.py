@@ -48,6 +48,11 @@ def _positions(loader: Any, batches: Batches) -> Batches:
     return [[where[place] for place in batch if place in where] for batch in batches]
 
 
+
+def _sampler(loader: Any) -> Any:
+    """The sampler that decides the order: with a batch sampler of the script's own, the one inside it."""
+    return getattr(loader.batch_sampler, "sampler", loader.batch_sampler) if loader.batch_sampler is not None else loader.sampler
+
 class _Draw:
     """One pass over a loader's sampler: yields its batches and keeps those that are not consumed yet."""
 
@@ -160,7 +165,7 @@ class _Loaders:
             batch=before,
             share=share,
             dataset=type(innermost).__name__,
-            sampler=type(loader.sampler).__name__,
+            sampler=type(_sampler(loader)).__name__,
             iterable=iterable,
             drop_last=bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
             workers=loader.num_workers,
