@@ -8,7 +8,7 @@ from scaffold.plan.locals import Part, parts
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import inside
 from scaffold.roles.facts import Facts
-from scaffold.roles.values import Class, Inst, Seq, Val
+from scaffold.roles.values import Class, Inst, Map, Seq, Val
 from scaffold.source.tree import Source, walk
 
 _SHOWING = {"?.format", "str", "repr", "print", "logger.info", "logging.info", "list.format"}
@@ -33,11 +33,10 @@ def shown_meters(facts: Facts, data: set[object]) -> list[tuple[Source, Part]]:
 
 
 def shown_curves(facts: Facts, data: set[object], loops: set[cst.CSTNode]) -> list[tuple[Source, Part]]:
-    """The numbers that a loop over divided data collects in a list and shows before it ends."""
-    calls_ = {o.node for o in outputs(facts)}
-    shown = {
-        o for e in facts.trace.of_kind("call") if e.node in calls_ and inside(e, loops) for n in walk(e.node) for o in facts.trace.value(n).objs if isinstance(o, Seq)
-    }
+    """The numbers that a loop over divided data collects in a list, if it shows them before it ends or they are saved as they are."""
+    kinds: dict[cst.CSTNode, str] = {o.node: o.kind for o in outputs(facts)}
+    telling = [e for e in facts.trace.of_kind("call") if e.node in kinds and (inside(e, loops) or kinds[e.node] in {"save", "file", "write"})]
+    shown = {o for e in telling for n in walk(e.node) for o in _lists(facts.trace.value(n))}
     found: dict[cst.CSTNode, tuple[Source, Part]] = {}
     for event in facts.trace.named("list.append"):
         if isinstance(event.node, cst.Call) and event.node.args and inside(event, loops) and any(o in shown for o in event.value.objs):
@@ -45,6 +44,14 @@ def shown_curves(facts: Facts, data: set[object], loops: set[cst.CSTNode]) -> li
             if given and all(p.clean and not facts.trace.value(p.node).tagged("grad") for p in given):
                 found.update({p.node: (event.source, p) for p in given})
     return list(found.values())
+
+
+def _lists(value: Val, depth: int = 2) -> list[Seq]:
+    """The lists that a value is, or holds in a dictionary."""
+    found = [o for o in value.objs if isinstance(o, Seq)]
+    if depth:
+        found += [s for o in value.objs if isinstance(o, Map) for v in o.items.values() for s in _lists(v, depth - 1)]
+    return found
 
 
 def _shown(facts: Facts) -> list[Val]:
