@@ -22,6 +22,8 @@ def check(facts: Facts) -> None:
     for source in facts.project.sources:
         _framework(facts, source)
     name = facts.project.entry.name
+    if not facts.backwards and facts.project.unreadable:
+        raise Refused(f"{name}: no training loop was found, and a module that it imports could not be read: {facts.project.unreadable[0]}")
     if not facts.backwards:
         raise Refused(
             f"{name}: no training loop was found (nothing calls .backward() on a loss). Name the script that trains; if its loop "

@@ -14,6 +14,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.source.reach import SKIP, may_train, teaches
 from scaffold.source.tree import Source, dotted
 
+_TOP_IMPORT = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.M)
 _PYTHON2 = re.compile(r"^\s*(print\s+[\"'\w]|exec\s+[\"']|raise\s+\w+\s*,|except\s+[\w.]+\s*,\s*\w+\s*:)", re.M)
 
 
@@ -51,15 +52,16 @@ class Project:
     Modules are looked for in the script's folder, then in the folders above it up to the repository's root (a script inside a
     package, or one that appends to ``sys.path``). :attr:`root` is the topmost folder that was needed.
     :attr:`trains` is False where no text in reach speaks of torch and of backward; then only modules that name a
-    training library are read.
+    training library are read; :attr:`unreadable` says why a module could not be.
     """
 
     def __init__(self, entry: Path) -> None:
         _check_entry(entry)
         self.entry = read_source(entry, entry.name)
-        self.folders = _search_path(entry.resolve().parent, "sys.path" in self.entry.text)
+        self.folders = _search_path(entry.resolve().parent, self.entry.text)
         self.root = self.folders[0]
         self.modules: dict[str, Source] = {}
+        self.unreadable: list[str] = []
         self._absent: set[str] = set()
         self.trains = may_train(self.folders, self.entry.data)
         self._load_imports(self.entry, "")
@@ -124,7 +126,10 @@ class Project:
                     if not self.trains and not teaches(path.read_bytes()):
                         break
                     source = read_source(path, path.name)
-                except (ScaffoldError, OSError):
+                except ScaffoldError as error:
+                    self.unreadable.append(str(error))
+                    break
+                except OSError:
                     break
                 if not folder.is_relative_to(self.root):
                     self.root = folder
@@ -134,8 +139,8 @@ class Project:
         return False
 
 
-def _search_path(folder: Path, extended: bool) -> list[Path]:
-    """The script's folder and, inside a repository or where the script extends ``sys.path``, folders above it."""
+def _search_path(folder: Path, text: str) -> list[Path]:
+    """The script's folder and, inside a repository or where the script reaches for them, folders above it."""
     found = [folder]
     for parent in folder.parents:
         if (found[-1] / ".git").exists():
@@ -143,8 +148,12 @@ def _search_path(folder: Path, extended: bool) -> list[Path]:
         if parent == parent.parent:
             break
         found.append(parent)
-    if extended:
+    if "sys.path" in text:
         return found[:4]
+    names = set(_TOP_IMPORT.findall(text))
+    for depth, parent in enumerate(found[1:4], 2):
+        if not SKIP.intersection(parent.parts) and any((parent / n / "__init__.py").exists() and not (folder / n).exists() for n in names):
+            return found[:depth]
     package = [folder]
     while (package[-1] / "__init__.py").exists() and package[-1] != package[-1].parent:
         package.append(package[-1].parent)
