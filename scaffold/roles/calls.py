@@ -447,6 +447,12 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         return Val((_copy(it, node, first.insts()[0]),))
     if name in _COPIES or name in {"torch.autograd.variable.Variable"}:
         return first
+    if name == "collections.defaultdict":
+        made_map = it.at_site(node, "dict", lambda: Map(node))
+        assert isinstance(made_map, Map)
+        if any(isinstance(o, Ext) and o.name == "list" for o in first.objs):
+            made_map.rest = Val((it.at_site(node, "default", lambda: Seq(node)),))
+        return Val((made_map,))
     if name in {"dict", "collections.OrderedDict"}:
         return _mapping_call(it, node, args, kwargs)
     if name in _PASS_THROUGH or name in _PAIRING:

@@ -54,7 +54,12 @@ def _times_world_size(plan: Plan, author: Author, source: Source, node: cst.Base
 
 
 def _word(node: cst.CSTNode) -> str:
-    """A word for the expression: the first name in it that is not a module or a wrapper."""
+    """A word for the expression: the attribute it reads, else the first name in it that is not a module or a wrapper."""
+    inner: cst.CSTNode = node
+    while isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and not inner.args:
+        inner = inner.func.value
+    if isinstance(inner, cst.Attribute):
+        return inner.attr.value.lower().strip("_") or "value"
     names = [n.value for n in walk(node) if isinstance(n, cst.Name)]
     keys = [str(n.evaluated_value) for n in walk(node) if isinstance(n, cst.SimpleString)]
     names = [n for n in names if n not in {"self", "np", "numpy", "torch", "float", "int", "item", "round", "sum", "len", "mean", "th", "math"}]
