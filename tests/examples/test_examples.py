@@ -58,7 +58,7 @@ FREE = {
 """Checks that need not hold, with the reason."""
 
 FAULTS: dict[str, str] = {
-    "weighted_classifier": "a count of samples stays that of one rank; verify judges an epoch that the original did not run",
+    "weighted_classifier": "the sampler draws with replacement, so the runs stop early in different epochs: verify counts the steps",
 }
 """Known faults, of the rules or of verify."""
 
