@@ -74,7 +74,7 @@ def _causes(facts: Facts) -> Iterator[tuple[Event, Access | None]]:
 def fetches(event: Event) -> bool:
     """Whether a call downloads or unpacks files without a lock of its own."""
     wanted = event.kwargs.get("download")
-    if wanted is not None:
+    if wanted is not None and not event.name.endswith("()"):  # a class of the script's own is looked into
         return wanted.consts() != [False]
     if event.name in api.FETCHES or event.name.endswith(api.FETCHING) or (event.name.rpartition(".")[2] == "extractall" and "." in event.name):
         return True
