@@ -26,6 +26,7 @@ import click
     show_default=True,
     help="Whether each rank's training loaders take their share of the original's batch.",
 )
+@click.option("--resume-args", help="What both command lines need in addition to resume from a checkpoint.")
 @click.option("--root", type=click.Path(path_type=Path), help="The folder the original is run in.")
 @click.option(
     "--in-place-data",
@@ -48,6 +49,7 @@ def command(
     timeout: float,
     converted_args: str | None,
     match_batch: str,
+    resume_args: str | None,
     root: Path | None,
     in_place_data: tuple[Path, ...],
     as_json: bool,
@@ -75,6 +77,7 @@ def command(
         steps=steps,
         timeout=timeout,
         match_batch=match_batch == "share",
+        resume_args=None if resume_args is None else shlex.split(resume_args),
         root=root,
         writable=in_place_data,
         keep=keep,

@@ -16,6 +16,7 @@ from scaffold.verify.checks import all_checks, data, ending
 from scaffold.verify.checks.training import gradient_differences
 from scaffold.verify.launch import Outcome, run
 from scaffold.verify.plan import Plan, TrainLoader
+from scaffold.verify.restart import Restart
 from scaffold.verify.result import Curves, Report, Run
 from scaffold.verify.trace import Trace, read
 
@@ -54,10 +55,12 @@ class Comparison:
     def __exit__(self, *error: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _plan(self, name: str, script: project.Script, converted: bool) -> Plan:
+    def plan(self, name: str, script: project.Script, converted: bool, left: Path | None = None) -> Plan:
+        """A run of a script in a new copy of the project, or of the folder ``left`` by another run."""
         number = self._counts[name] = self._counts.get(name, 0) + 1
         folder = self.folder / (name if number == 1 else f"{name}-{number}")
-        copied = project.copy(self.original, script, folder / "project")
+        target = folder / "project"
+        copied = project.take_up(left, script, target) if left else project.copy(self.original, script, target)
         return Plan(
             script=str(copied.path),
             root=str(copied.root),
@@ -72,7 +75,7 @@ class Comparison:
     def _run_original(
         self, name: str = "original", replay: Path | None = None
     ) -> tuple[Trace, Outcome, Path]:
-        plan = replace(self._plan(name, self.original, False), replay=str(replay) if replay else None)
+        plan = replace(self.plan(name, self.original, False), replay=str(replay) if replay else None)
         outcome = run(plan, self.original_args, 5 * self.timeout)
         return read(Path(plan.out), 0), outcome, Path(plan.root)
 
@@ -82,9 +85,14 @@ class Comparison:
         return self._run_original()
 
     def against(
-        self, converted: Path, converted_args: Sequence[str] | None = None, match_batch: bool = True
+        self,
+        converted: Path,
+        converted_args: Sequence[str] | None = None,
+        match_batch: bool = True,
+        resume_args: Sequence[str] | None = None,
+        resumes: bool = True,
     ) -> Report:
-        """Run a conversion and compare it. The arguments are those of ``compare``."""
+        """Run a conversion and compare it. The arguments are those of ``compare``; without ``resumes`` no run is started again."""
         script = project.locate_converted(converted, self.original)
         single, outcome_single, root = self.single
         first = ending.original(single, outcome_single.codes[0], outcome_single.stopped)
@@ -93,7 +101,7 @@ class Comparison:
             notes = _notes(self.cuda_on_cpu, single, [])
             return Report(str(self.path), str(converted), self.nproc, (first,), notes, tuple(done))
         share = _shares(single) if match_batch and converted_args is None else ()
-        plan = replace(self._plan("converted", script, True), share=share)
+        plan = replace(self.plan("converted", script, True), share=share)
         arguments = self.original_args if converted_args is None else tuple(converted_args)
         outcome = run(plan, arguments, outcome_single.seconds + self.timeout)
         ranks = [read(Path(plan.out), rank) for rank in range(self.nproc)]
@@ -106,6 +114,9 @@ class Comparison:
             case, replayed = self._replayed(case)
             done += replayed
         checks = (first, *all_checks(case))
+        if resumes:
+            again, runs = Restart(self, script, plan, arguments, resume_args).judged(case)
+            checks, done = (*checks, *again), [*done, *runs]
         notes = _notes(self.cuda_on_cpu, single, ranks)
         return Report(
             str(self.path),
@@ -128,12 +139,12 @@ class Comparison:
         path = self.folder / "replay.json"
         union.write_replay(case.original, case.ranks, path)
         trace, outcome, _ = self._run_original("replay", path)
-        told = [_run("original on the ranks' batches", outcome, [trace])]
+        again = [_run("original on the ranks' batches", outcome, [trace])]
         if outcome.codes[0] != 0:
             return replace(
                 case, unmatched=f"{case.unmatched}; the original fails on the ranks' batches"
-            ), told
-        return replace(case, reference=trace, unmatched=union.matched(trace, case.ranks)), told
+            ), again
+        return replace(case, reference=trace, unmatched=union.matched(trace, case.ranks)), again
 
 
 def _shares(single: Trace) -> tuple[TrainLoader, ...]:
@@ -160,6 +171,7 @@ def compare(
     steps: int | None = None,
     timeout: float = 120.0,
     match_batch: bool = True,
+    resume_args: Sequence[str] | None = None,
     root: Path | None = None,
     writable: Sequence[Path] = (),
     keep: Path | None = None,
@@ -169,7 +181,8 @@ def compare(
     Both run in temporary copies of their project. ``converted_args`` (default: the original's) implies that
     the user matches the global batch; else each rank's training loaders take their share of the original's
     batch. ``steps`` ends both runs after so many optimizer steps; ``timeout`` is in seconds, for the
-    converted run beyond the original's time. ``root`` is the folder the original runs in, ``writable`` are
+    converted run beyond the original's time. ``resume_args`` are added to both command lines to resume from a
+    checkpoint. ``root`` is the folder the original runs in, ``writable`` are
     folders outside it that the scripts may write to, ``keep`` receives the records.
 
     Raises ``ScaffoldError`` for files that do not exist; never for what the scripts do.
@@ -184,7 +197,7 @@ def compare(
         writable=writable,
     )
     with comparison:
-        report = comparison.against(converted, converted_args, match_batch)
+        report = comparison.against(converted, converted_args, match_batch, resume_args)
         if keep is not None:
             shutil.copytree(comparison.folder, keep, symlinks=True, dirs_exist_ok=True)
     return report

@@ -102,3 +102,13 @@ def copy(original: Script, script: Script, target: Path) -> Script:
     if script.root != original.root:
         _copy(script.root, target, {target.resolve()})
     return Script(target / script.relative, target)
+
+
+def take_up(folder: Path, script: Script, target: Path) -> Script:
+    """Copy a folder that a run left to ``target``, the script's code over it; return the script there."""
+    _copy(folder, target, {target.resolve()})
+    for file in script.root.rglob("*.py"):
+        place = target / file.relative_to(script.root)
+        if place.parent.is_dir() and not SKIPPED.intersection(file.parts):
+            _place(file, place)
+    return Script(target / script.relative, target)

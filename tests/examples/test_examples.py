@@ -19,18 +19,6 @@ from scaffold.verify import compare
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SETTINGS = tomllib.loads((EXAMPLES / "examples.toml").read_text())
 
-SHORTER = {
-    "trainer_class": ["--epochs", "3"],
-    "dcgan": ["--niter", "2"],
-    "vae": ["--epochs", "2"],
-    "mnist_main": ["--epochs", "2"],
-    "finetune": ["--epochs", "3", "--unfreeze-at", "1"],
-    "seq2seq": ["--n_epochs", "3"],
-    "siamese": ["--epochs", "3"],
-    "contrastive": ["epochs=3"],
-}
-"""Fewer epochs: two or three show all there is to see."""
-
 SINGLE = {"trainer_class", "siamese", "regression_numpy", "segmentation", "weighted_classifier"}
 """These make 32-bit tensors from NumPy arrays, which layers of 64 bits do not take."""
 
@@ -57,12 +45,6 @@ FREE = {
 }
 """Checks that need not hold, with the reason."""
 
-FAULTS: dict[str, str] = {
-    "weighted_classifier": "the sampler draws with replacement, so the runs stop early in different epochs: verify counts the steps",
-}
-"""Known faults, of the rules or of verify."""
-
-
 def double(script: Path) -> None:
     """Let the script make 64-bit tensors."""
     text = script.read_text()
@@ -79,12 +61,7 @@ def share_batch(script: Path, texts: list[str]) -> None:
     script.write_text(text.replace(before, after))
 
 
-def example(name: str) -> object:
-    marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-    return pytest.param(name, marks=marks, id=name)
-
-
-@pytest.mark.parametrize("name", [example(name) for name in SETTINGS])
+@pytest.mark.parametrize("name", SETTINGS)
 def test_example_trains_the_same(name: str, tmp_path: Path) -> None:
     settings = SETTINGS[name]
     original = shutil.copytree((EXAMPLES / settings["script"]).parent, tmp_path / "original") / Path(settings["script"]).name
@@ -97,7 +74,7 @@ def test_example_trains_the_same(name: str, tmp_path: Path) -> None:
         (converted / file.source.name).write_bytes(file.encoded())
     if "rank_constant" in settings and name in OWN_BATCHES:
         share_batch(converted / original.name, settings["rank_constant"])
-    args = [*settings["args"], *SHORTER.get(name, [])]
+    args = [*settings["args"], *settings.get("quick", [])]
     told = settings["rank_args"] if name in OWN_BATCHES else None
     report = compare(original, converted / original.name, original_args=args, converted_args=told)
     free = FREE.get(name, {}).keys() | (LOADERS if name in OWN_BATCHES else set())

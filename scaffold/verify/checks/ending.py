@@ -9,7 +9,8 @@ from scaffold.verify.result import Check
 from scaffold.verify.trace import Trace
 
 
-def _failure(trace: Trace, code: int | None) -> str:
+def failure(trace: Trace, code: int | None) -> str:
+    """Why a process did not come to a good end; empty where it did."""
     end = trace.end
     if end.get("how") == "error":
         where = f" at {end['place']}" if end["place"] else ""
@@ -26,7 +27,7 @@ def _failure(trace: Trace, code: int | None) -> str:
 def original(trace: Trace, code: int | None, stopped: str) -> Check:
     """Whether the original runs to its end."""
     title = "the original runs"
-    reason = f"stopped: {stopped}" if stopped else _failure(trace, code)
+    reason = f"stopped: {stopped}" if stopped else failure(trace, code)
     if reason:
         return fails("run.original", title, reason)
     return holds("run.original", title, f"{len(trace.steps)} optimizer steps, {trace.end['how']}")
@@ -42,7 +43,7 @@ def ending(case: Case) -> Iterator[Check]:
     if case.outcome.stopped and not hang and case.outcome.stopped != "a rank failed":
         faults.append(f"stopped: {case.outcome.stopped}")
     for trace, code in zip(case.ranks, case.outcome.codes, strict=True):
-        reason = "" if hang and code is None else _failure(trace, code)
+        reason = "" if hang and code is None else failure(trace, code)
         if reason:
             faults.append(f"rank {trace.rank}: {reason}")
     if hang and not faults:

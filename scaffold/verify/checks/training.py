@@ -85,6 +85,10 @@ def schedule(case: Case) -> Iterator[Check]:
         yield holds(
             "original.steps", title, f"{counts[0]} steps at the global batch (the original's own: {expected})"
         )
+    elif case.reference is not case.original and counts[0] == len(ours) and _same_passes(case):
+        yield holds(
+            "original.steps", title, f"{counts[0]} steps, as on the same draws in one process (on its own draws: {expected})"
+        )
     else:
         yield fails("original.steps", title, f"{counts[0]} steps, the original takes {expected}")
     title = "learning rates as the original's"
@@ -107,6 +111,15 @@ def schedule(case: Case) -> Iterator[Check]:
 def _same_batch(case: Case) -> bool:
     pairs = zip(case.original.train_loaders.values(), case.ranks[0].train_loaders.values(), strict=False)
     return all(b.facts["share"] is not None or a.facts["batch"] != b.facts["batch"] for a, b in pairs)
+
+
+def _same_passes(case: Case) -> bool:
+    """Whether each finished pass over the training data has as many batches as the original's: the runs differ in passes alone."""
+    ours, theirs = (
+        [{len(p.batches) for p in loader.passes if p.finished} for loader in trace.train_loaders.values()]
+        for trace in (case.original, case.ranks[0])
+    )
+    return bool(ours) and ours == theirs and all(len(lengths) == 1 for lengths in ours)
 
 
 def _plateau(case: Case) -> bool:

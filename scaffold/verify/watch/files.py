@@ -103,7 +103,17 @@ def install(recorder: Recorder) -> None:
                 recorder.write("save", path=name, leaves=leaves, place=recorder.place())
         save(obj, f, *args, **kwargs)
 
+    load = torch.load
+
+    def loaded(f: Any, *args: Any, **kwargs: Any) -> Any:
+        path = f if isinstance(f, str | os.PathLike) else getattr(f, "name", None)
+        if recorder.owns() and isinstance(path, str | os.PathLike):
+            name = os.path.relpath(os.path.realpath(path), files.root)
+            recorder.write("load", path=name, place=recorder.place())
+        return load(f, *args, **kwargs)
+
     setattr(torch, "save", saved)  # noqa: B010
+    setattr(torch, "load", loaded)  # noqa: B010
     recording = [False]
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
