@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scaffold.report.summary import Summary
-from scaffold.report.templates import render
 from scaffold.rules import all_rules
+from scaffold.templates import render
 
 
 def markdown(found: Summary) -> str:
@@ -14,4 +14,4 @@ def markdown(found: Summary) -> str:
     while any(fence in text for text in texts):
         fence += "`"
     reasons = {rule.id: rule for rule in all_rules()}
-    return render("convert.md", found=found, fence=fence, reasons=reasons)
+    return render("report/convert.md", found=found, fence=fence, reasons=reasons)

@@ -172,6 +172,7 @@ def compare(
     timeout: float = 120.0,
     match_batch: bool = True,
     resume_args: Sequence[str] | None = None,
+    resumes: bool = True,
     root: Path | None = None,
     writable: Sequence[Path] = (),
     keep: Path | None = None,
@@ -182,8 +183,8 @@ def compare(
     the user matches the global batch; else each rank's training loaders take their share of the original's
     batch. ``steps`` ends both runs after so many optimizer steps; ``timeout`` is in seconds, for the
     converted run beyond the original's time. ``resume_args`` are added to both command lines to resume from a
-    checkpoint. ``root`` is the folder the original runs in, ``writable`` are
-    folders outside it that the scripts may write to, ``keep`` receives the records.
+    checkpoint; without ``resumes`` nothing is started again. ``root`` is the folder the original runs in,
+    ``writable`` are folders outside it that the scripts may write to, ``keep`` receives the records.
 
     Raises ``ScaffoldError`` for files that do not exist; never for what the scripts do.
     """
@@ -197,7 +198,7 @@ def compare(
         writable=writable,
     )
     with comparison:
-        report = comparison.against(converted, converted_args, match_batch, resume_args)
+        report = comparison.against(converted, converted_args, match_batch, resume_args, resumes)
         if keep is not None:
             shutil.copytree(comparison.folder, keep, symlinks=True, dirs_exist_ok=True)
     return report

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from scaffold.report.templates import render
+from scaffold.templates import render
 from scaffold.verify.result import Report
 
 MARKS = {"holds": "holds", "fails": "FAILS", "can't tell": "can't tell"}
@@ -46,7 +46,7 @@ def table(report: Report, width: int = 100) -> str:
 
 def markdown(report: Report) -> str:
     """The report as Markdown."""
-    return render("verify.md", report=report, verdict=verdict(report))
+    return render("report/verify.md", report=report, verdict=verdict(report))
 
 
 def html(report: Report) -> str:
@@ -54,7 +54,7 @@ def html(report: Report) -> str:
     curves = report.curves
     losses = plot([("original", curves.original), ("converted", curves.converted)])
     gradients = plot([("gradient difference", curves.gradient_difference)])
-    return render("verify.html", report=report, verdict=verdict(report), losses=losses, gradients=gradients)
+    return render("report/verify.html", report=report, verdict=verdict(report), losses=losses, gradients=gradients)
 
 
 def plot(series: Sequence[tuple[str, Sequence[float]]]) -> dict[str, Any] | None:

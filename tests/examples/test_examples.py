@@ -76,7 +76,10 @@ def test_example_trains_the_same(name: str, tmp_path: Path) -> None:
         share_batch(converted / original.name, settings["rank_constant"])
     args = [*settings["args"], *settings.get("quick", [])]
     told = settings["rank_args"] if name in OWN_BATCHES else None
-    report = compare(original, converted / original.name, original_args=args, converted_args=told)
+    resume = settings.get("resume")
+    report = compare(
+        original, converted / original.name, original_args=args, converted_args=told, resume_args=resume, resumes=resume is not None
+    )
     free = FREE.get(name, {}).keys() | (LOADERS if name in OWN_BATCHES else set())
     wrong = [
         f"{check.id} {check.verdict}: {check.evidence}"
