@@ -3,7 +3,7 @@
 Every example is converted; from each conversion wrong versions are made, one for each fault that its text has a place for.
 The right conversion must pass, each wrong one must be refuted by a check that is there for it.
 
-    python benchmarks/mutants.py [--only char_gpt] [--json FILE]
+    python -m benchmarks.mutants [--only char_gpt] [--json FILE]
 
 A mutant takes about as long as two runs of its example: all of them half an hour on two cores.
 """
@@ -15,32 +15,30 @@ import json
 import re
 import shutil
 import tempfile
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from scaffold.convert import convert
-from scaffold.plan import Options
+from examples.pairs import SETTINGS, Pair, convert_example
 from scaffold.verify.comparison import Comparison
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-SETTINGS = tomllib.loads((EXAMPLES / "examples.toml").read_text())
-OWN_BATCHES = {"char_gpt", "lstm_lm", "regression_numpy"}
 HANG = "run.hang run.converted run.collectives"
+SET_EPOCH = r"^.*\.set_epoch\(.*\n"
 RANK = r"(?:rank|dist\.get_rank\(\)|torch\.distributed\.get_rank\(\))"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A text to find, what takes its place, and the checks of which one must fail. ``last``: the last place, not the first."""
+    """A text to find, what takes its place, and the checks of which one must fail. ``last``: the last place, not the first.
+    ``also_without``: what goes with it, everywhere."""
 
     name: str
     refuted_by: str
     pattern: str
     by: str
     last: bool = False
+    also_without: str = ""
 
     def applied(self, text: str) -> str | None:
         """The text with the fault, or nothing where it has no place for it."""
@@ -48,16 +46,17 @@ class Fault:
         if not places:
             return None
         match = places[-1 if self.last else 0]
-        return text[: match.start()] + match.expand(self.by) + text[match.end() :]
+        wrong = text[: match.start()] + match.expand(self.by) + text[match.end() :]
+        return re.sub(self.also_without, "", wrong, flags=re.M) if self.also_without else wrong
 
 
 FAULTS = [
-    Fault("no sampler", "data.disjoint", r"sampler=DistributedSampler\((\w+)[^()]*\)", "shuffle=True"),
+    Fault("no sampler", "data.disjoint", r"sampler=DistributedSampler\((\w+)[^()]*\)", "shuffle=True", also_without=SET_EPOCH),
     Fault("every rank draws alike", "data.disjoint data.draws", r"RankSampler\((\w+)\)", r"\1"),
     Fault("the stream is not divided", "data.disjoint", r"RankShard\((\w+)\)", r"\1"),
     Fault("batches not divided", "data.disjoint data.draws original.gradients original.steps", r"\[rank::world_size\]", "[:batch_size]"),
     Fault("columns not divided", "data.disjoint original.gradients", r"\[:, rank \* args", "[:, 0 * args"),
-    Fault("no set_epoch", "data.order", r"^.*\.set_epoch\(.*\n", ""),
+    Fault("no set_epoch", "data.order", SET_EPOCH, ""),
     Fault("not shuffled", "data.order", r"DistributedSampler\((\w+)\)", r"DistributedSampler(\1, shuffle=False)"),
     Fault("one rank's share for all", "data.disjoint", r"DistributedSampler\((\w+)", r"DistributedSampler(\1, num_replicas=2, rank=0"),
     Fault("evaluation counted twice", "output.equal files.content ranks.decisions", r", sampler=range\(rank, len\(\w+\), world_size\)", ""),
@@ -106,8 +105,17 @@ def mutants(folder: Path, entry: str) -> Iterator[tuple[Fault, str, str]]:
                 continue
             if "os._exit" in wrong and "import os" not in wrong or "ddp_" in wrong and fault.name == "wrapper's keys saved" and not _wrapped(wrong):
                 continue
-            yield fault, path.name, wrong
-            break
+            if _compiles(wrong):
+                yield fault, path.name, wrong
+                break
+
+
+def _compiles(text: str) -> bool:
+    try:
+        compile(text, "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _wrapped(text: str) -> bool:
@@ -118,25 +126,22 @@ def _wrapped(text: str) -> bool:
 
 def judge(name: str, work: Path) -> Iterator[Result]:
     """Convert an example, and judge its right and its wrong versions."""
-    settings = SETTINGS[name]
-    original = shutil.copytree((EXAMPLES / settings["script"]).parent, work / name / "original") / "train.py"
-    right = shutil.copytree(original.parent, work / name / "right")
-    for file in convert(original, Options()).files:
-        (right / file.source.name).write_bytes(file.encoded())
-    entry = right / "train.py"
-    if "rank_constant" in settings and name in OWN_BATCHES:
-        before, after = settings["rank_constant"]
-        entry.write_text(entry.read_text().replace(before, after))
-    quick = settings.get("quick", [])
-    own = [*settings["rank_args"], *quick] if name in OWN_BATCHES else None
-    with Comparison(original, original_args=[*settings["args"], *quick], timeout=20) as comparison:
-        failures = comparison.against(entry, own, resumes=False).failures
-        yield Result(name, "(none)", bool(failures), not failures, tuple(check.id for check in failures))
-        for number, (fault, file, text) in enumerate(mutants(right, "train.py")):
-            wrong = shutil.copytree(right, work / name / f"wrong{number}")
+    pair = convert_example(name, work)
+    right = pair.converted.parent
+    with Comparison(pair.original, original_args=pair.args, timeout=20) as comparison:
+        failed = _failed(comparison, pair.converted, pair)
+        yield Result(name, "(none)", bool(failed), not failed, failed)
+        for number, (fault, file, text) in enumerate(mutants(right, pair.converted.name)):
+            wrong = shutil.copytree(right, work / f"wrong{number}")
             (wrong / file).write_text(text)
-            failed = tuple(check.id for check in comparison.against(wrong / "train.py", own, resumes=False).failures)
+            failed = _failed(comparison, wrong / pair.converted.name, pair)
             yield Result(name, fault.name, bool(failed), bool({*fault.refuted_by.split()} & {*failed}), failed)
+
+
+def _failed(comparison: Comparison, script: Path, pair: Pair) -> tuple[str, ...]:
+    """The checks that fail and need not."""
+    report = comparison.against(script, pair.rank_args, resumes=False)
+    return tuple(check.id for check in report.failures if check.id not in pair.free)
 
 
 def main() -> None:

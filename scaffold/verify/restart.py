@@ -49,7 +49,7 @@ class Restart:
         reason = self._hindered(case)
         if not reason:
             left = self._interrupted(case, runs)
-            before = {e["path"] for rank in case.ranks for e in rank.of("save")}
+            before = {e["path"] for rank in case.ranks for e in rank.of("write")}
             original, outcome = self._again(left, self.comparison.original, runs)
             reason = "" if outcome.codes[0] == 0 else self._own_fault(case, runs)
             if not reason and outcome.codes[0] != 0:
@@ -150,13 +150,13 @@ def _verdict(case: Case, ours: int, theirs: list[int]) -> Check:
 
 
 def resumed(trace: Trace, before: set[str]) -> set[str]:
-    """Files of an earlier run that this one loads before it has saved them anew."""
+    """Files of an earlier run that this one loads before it has written them anew."""
     found: set[str] = set()
-    saved: set[str] = set()
+    written: set[str] = set()
     for event in trace.events:
-        if event["e"] == "save":
-            saved.add(event["path"])
-        elif event["e"] == "load" and event["path"] in before - saved:
+        if event["e"] == "write":
+            written.add(event["path"])
+        elif event["e"] == "load" and event["path"] in before - written:
             found.add(event["path"])
     return found
 
