@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from scaffold.verify.launch import Outcome
+from scaffold.verify.recorder import WITHOUT_GRADIENTS
 from scaffold.verify.result import Check, Verdict
 from scaffold.verify.trace import Trace
 
@@ -27,6 +29,24 @@ class Case:
     root_original: Path
     root_converted: Path
     steps: int | None
+    told: tuple[tuple[str, str], ...] = ()
+    """Values of the command lines that differ: the original's, the converted script's."""
+
+    @cached_property
+    def other_estimates(self) -> str:
+        """Why evaluation gives other numbers in a right conversion; empty where it need not.
+
+        Without gradients the script draws random numbers for a batch, and a rank's batch is another than the original's.
+        """
+        for key, ours in self.reference.draws.items():
+            if not key.endswith(WITHOUT_GRADIENTS):
+                continue
+            theirs = self.ranks[0].draws.get(key, [])
+            for a, b in zip(ours, theirs, strict=False):
+                if a["shape"] != b["shape"]:
+                    name = key.removesuffix(WITHOUT_GRADIENTS)
+                    return f"evaluation draws at random ({name}), {b['shape']} numbers on a rank where the original draws {a['shape']}"
+        return ""
 
     @property
     def crashed(self) -> bool:

@@ -108,8 +108,9 @@ class Comparison:
         done.append(_run("converted", outcome, ranks))
         unmatched = union.matched(single, ranks)
         case = Case(
-            single, outcome_single, ranks, outcome, single, unmatched, root, Path(plan.root), self.steps
-        )
+            single, outcome_single, ranks, outcome, single, unmatched, root, Path(plan.root), self.steps,
+            _differing(self.original_args, arguments),
+        )  # fmt: skip
         if unmatched:
             case, replayed = self._replayed(case)
             done += replayed
@@ -138,13 +139,19 @@ class Comparison:
             return replace(case, unmatched=f"{faults[0].id} fails, so the runs trained on different data"), []
         path = self.folder / "replay.json"
         union.write_replay(case.original, case.ranks, path)
-        trace, outcome, _ = self._run_original("replay", path)
+        trace, outcome, root = self._run_original("replay", path)
         again = [_run("original on the ranks' batches", outcome, [trace])]
         if outcome.codes[0] != 0:
             return replace(
                 case, unmatched=f"{case.unmatched}; the original fails on the ranks' batches"
             ), again
-        return replace(case, reference=trace, unmatched=union.matched(trace, case.ranks)), again
+        unmatched = union.matched(trace, case.ranks)
+        return replace(case, reference=trace, root_original=root, unmatched=unmatched), again
+
+
+def _differing(ours: Sequence[str], theirs: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Values in which two command lines differ."""
+    return tuple((a.split("=")[-1], b.split("=")[-1]) for a, b in zip(ours, theirs, strict=False) if a != b)
 
 
 def _shares(single: Trace) -> tuple[TrainLoader, ...]:

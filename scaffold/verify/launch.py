@@ -78,12 +78,17 @@ class _Rank:
         return f"{event['kind']} at {event['place']}" if event.get("e") == "enter" else ""
 
 
+RUN = "SCAFFOLD_VERIFY_RUN"
+"""In the environment of every process of a run, which children inherit: names the folder of the run's records."""
+
+
 def _environment(plan: Plan, rank: int, port: int) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TORCHELASTIC_", "SLURM_", "OMPI_"))}
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
         env.pop(name, None)
     env.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
     env.pop("PYTHONHASHSEED", None)
+    env[RUN] = plan.out
     if plan.converted:
         env.update(
             RANK=str(rank), LOCAL_RANK=str(rank), GROUP_RANK="0", ROLE_RANK=str(rank), ROLE_NAME="default",
@@ -109,8 +114,19 @@ def _start(plan: Plan, arguments: Sequence[str], rank: int, port: int) -> _Rank:
     return _Rank(process, folder)
 
 
-def _kill(ranks: Sequence[_Rank]) -> None:
-    """End every process group that was started, workers and children included."""
+def _strays(plan: Plan) -> list[int]:
+    """Processes of a run that still live, those in sessions of their own included."""
+    mark = f"{RUN}={plan.out}\0".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in entry.read_bytes() + b"\0":
+                found.append(int(entry.parent.name))
+    return found
+
+
+def _kill(ranks: Sequence[_Rank], plan: Plan) -> None:
+    """End every process that was started: workers, children, and what these have left running."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         for rank in ranks:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -122,6 +138,9 @@ def _kill(ranks: Sequence[_Rank]) -> None:
             time.sleep(POLL)
     for rank in ranks:
         rank.process.wait()
+    for pid in _strays(plan):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _stacks(ranks: Sequence[_Rank]) -> tuple[str, ...]:
@@ -213,7 +232,7 @@ def run(plan: Plan, arguments: Sequence[str], timeout: float) -> Outcome:
         if why:
             stacks = _stacks(ranks)
     finally:
-        _kill(ranks)
+        _kill(ranks, plan)
         del store
     hang = f"{guard.hang}: {situation}" if guard.hang else ""
     return Outcome(codes, seconds, why, hang, stacks)

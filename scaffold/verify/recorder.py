@@ -11,6 +11,9 @@ from typing import Any
 
 from scaffold.verify.plan import Plan
 
+WITHOUT_GRADIENTS = " without gradients"
+"""Ends the key of random draws that are made for evaluation."""
+
 
 class Recorder:
     """Writes events to ``out/rankN/events.jsonl``. Forked children inherit it and stay silent."""

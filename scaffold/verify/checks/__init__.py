@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaffold.verify.case import Case
-from scaffold.verify.checks import data, ending, files, output, training
+from scaffold.verify.checks import data, ending, files, output, texts, training
 from scaffold.verify.result import Check
 
 
@@ -19,3 +19,4 @@ def all_checks(case: Case) -> Iterator[Check]:
     yield from training.schedule(case)
     yield from output.printed(case)
     yield from files.files(case)
+    yield texts.texts(case)

@@ -81,24 +81,44 @@ def printed(case: Case) -> Iterator[Check]:
     """Whether output appears once, and says what the original says."""
     yield _once(case)
     title = "the printed lines say what the original's say"
-    ours, theirs = lines(case.reference.stdout), [line for rank in case.ranks for line in lines(rank.stdout)]
-    if not ours:
-        ours = lines(case.reference.stderr)
-        theirs = [line for rank in case.ranks for line in lines(rank.stderr)]
-    if not ours:
+    streams = [
+        (lines(getattr(case.reference, name)), [line for rank in case.ranks for line in lines(getattr(rank, name))])
+        for name in ("stdout", "stderr")
+    ]
+    if not any(ours for ours, _ in streams):
         yield unknown("output.equal", title, "the original prints nothing")
         return
     if case.crashed or case.outcome.hang:
         yield unknown("output.equal", title, "the run did not come to its end")
         return
-    missing, values = compare_lines(ours, theirs)
-    if case.unmatched and not missing:
-        yield unknown(
-            "output.equal", title, f"the same lines; their numbers can't be compared: {case.unmatched}"
-        )
+    missing: list[str] = []
+    values: list[tuple[str, str]] = []
+    for ours, theirs in streams:
+        gone, differ = compare_lines(ours, theirs)
+        missing, values = missing + gone, values + differ
+    incomparable = incomparable_numbers(case, values)
+    if incomparable and not missing:
+        yield unknown("output.equal", title, f"the same lines; their numbers can't be compared: {incomparable}")
         return
     told = [f"missing: {line!r}" for line in missing] + [f"{a!r} is now {b!r}" for a, b in values]
-    yield judged("output.equal", title, told, f"{len(ours)} lines")
+    yield judged("output.equal", title, told, f"{sum(len(ours) for ours, _ in streams)} lines")
+
+
+def incomparable_numbers(case: Case, values: list[tuple[str, str]]) -> str:
+    """Why the numbers of lines that differ prove nothing; empty where they do."""
+    if case.unmatched or not values:
+        return case.unmatched
+    unexplained = [pair for pair in values if not _follow(*pair, case.told)]
+    if unexplained:
+        return case.other_estimates
+    return f"{values[0][0]!r} is now {values[0][1]!r}, as the command lines differ"
+
+
+def _follow(a: str, b: str, told: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the numbers that differ are integers in the ratio of two arguments that differ."""
+    ratios = [(float(x), float(y)) for x, y in told if NUMBER.fullmatch(x) and NUMBER.fullmatch(y)]
+    pairs = [(x, y) for x, y in zip(numbers(a), numbers(b), strict=False) if x != y]
+    return bool(pairs) and all(x.is_integer() and any(x * theirs == y * ours for ours, theirs in ratios) for x, y in pairs)
 
 
 def compare_lines(ours: list[str], theirs: list[str]) -> tuple[list[str], list[tuple[str, str]]]:

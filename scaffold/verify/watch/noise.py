@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch.utils.data import Subset, get_worker_info
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from scaffold.verify.recorder import Recorder
+from scaffold.verify.recorder import WITHOUT_GRADIENTS, Recorder
 
 DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 DRAWS = (
@@ -178,7 +178,7 @@ class _Draws:
                 caller = sys._getframe(1).f_code
                 if not caller.co_filename.startswith(self.recorder.plan.root):
                     return result
-                mode = "" if torch.is_grad_enabled() else " without gradients"
+                mode = "" if torch.is_grad_enabled() else WITHOUT_GRADIENTS
                 return self.note(f"{kind}.{name} in {caller.co_name}{mode}", result)
             finally:
                 self.depth -= 1
