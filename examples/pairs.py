@@ -15,20 +15,16 @@ from scaffold.plan import Options
 EXAMPLES = Path(__file__).resolve().parent
 SETTINGS: dict[str, dict[str, Any]] = tomllib.loads((EXAMPLES / "examples.toml").read_text())
 
-LOADERS = frozenset({"data.disjoint", "data.complete", "data.order"})
-"""Checks of what DataLoaders read, which a script without one has no part in."""
-
-
 @dataclass(frozen=True)
 class Pair:
-    """Two scripts that should train the same, and how they are run. ``free``: checks that need not hold."""
+    """Two scripts that should train the same, and how they are run. ``unknown``: checks that can't tell, with the reason."""
 
     original: Path
     converted: Path
     args: list[str]
     rank_args: list[str] | None
     resume: list[str] | None
-    free: frozenset[str]
+    unknown: dict[str, str]
 
 
 def convert_example(name: str, folder: Path) -> Pair:
@@ -56,7 +52,7 @@ def convert_example(name: str, folder: Path) -> Pair:
         args=[*settings["args"], *quick],
         rank_args=[*settings["rank_args"], *quick] if own_batches else None,
         resume=settings.get("resume"),
-        free=frozenset(settings.get("free", {})) | (LOADERS if own_batches else frozenset()),
+        unknown=settings.get("unknown", {}),
     )
 
 

@@ -676,7 +676,7 @@ def _makes_rows(name: str, args: list[Val], kwargs: dict[str, Val]) -> bool:
 def draw(it: Interpreter, node: cst.Call, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """What a random draw gives."""
     tags = {Tag("draw", name, node)}
-    if it.repeats() and node not in it.made_before and not it.no_grad and _makes_rows(name, args, kwargs):
+    if it.repeats() and node not in it.made_before and _makes_rows(name, args, kwargs):
         tags.add(Tag("rows", node, node))
         size = kwargs.get("size", args[-1] if len(args) > 1 else None)
         if name in api.INDEX_DRAWS and size is not None:

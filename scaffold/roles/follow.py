@@ -960,7 +960,7 @@ class Interpreter:
         from scaffold.roles.calls import mark_batch_size
 
         bounds = [i for i in self.trace.value(node.for_in.iter).insts() if i.qualified == "range"]
-        if not bounds or not self.repeats() or node in self.made_before or self.no_grad or not value.tagged("draw") or value.tagged("rows", "offset") or not isinstance(node, cst.ListComp):
+        if not bounds or not self.repeats() or node in self.made_before or not value.tagged("draw") or value.tagged("rows", "offset") or not isinstance(node, cst.ListComp):
             return False
         mark_batch_size(self, bounds[0].args[-1] if bounds[0].args else None)
         self.event("draw", node, value=value)
