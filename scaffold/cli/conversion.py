@@ -171,6 +171,7 @@ def _prove(request: Request, conversion: Conversion) -> Report:
             original_args=request.arguments,
             match_batch=request.batch == "per-gpu",
             root=start,
+            progress=str if request.as_json or request.quiet else lambda what: click.echo(what, err=True),
         )
     return replace(report, converted="its conversion")
 

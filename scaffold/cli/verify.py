@@ -81,6 +81,7 @@ def command(
         root=root,
         writable=in_place_data,
         keep=keep,
+        progress=lambda what: click.echo(what, err=True),
     )
     if markdown is not None:
         markdown.write_text(render.markdown(report), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ class Comparison:
         timeout: float = 120.0,
         root: Path | None = None,
         writable: Sequence[Path] = (),
+        progress: Callable[[str], object] = str,
     ) -> None:
         if nproc < 2:
             raise ScaffoldError(f"--nproc {nproc}: at least two processes are needed to compare")
@@ -47,6 +48,7 @@ class Comparison:
         self.cuda_on_cpu = not _gpus(nproc)
         self.folder = Path()
         self._counts: dict[str, int] = {}
+        self._progress = progress
 
     def __enter__(self) -> Comparison:
         self.folder = Path(tempfile.mkdtemp(prefix="scaffold-verify-"))
@@ -58,6 +60,7 @@ class Comparison:
     def plan(self, name: str, script: project.Script, converted: bool, left: Path | None = None) -> Plan:
         """A run of a script in a new copy of the project, or of the folder ``left`` by another run."""
         number = self._counts[name] = self._counts.get(name, 0) + 1
+        self._progress(f"running {script.path.name}: {name}, {self.nproc if converted else 1} process{'es' if converted else ''}")
         folder = self.folder / (name if number == 1 else f"{name}-{number}")
         target = folder / "project"
         copied = project.take_up(left, script, target) if left else project.copy(self.original, script, target)
@@ -183,6 +186,7 @@ def compare(
     root: Path | None = None,
     writable: Sequence[Path] = (),
     keep: Path | None = None,
+    progress: Callable[[str], object] = str,
 ) -> Report:
     """Run ``original`` in one process and ``converted`` in ``nproc``, and say whether they train the same.
 
@@ -192,6 +196,7 @@ def compare(
     converted run beyond the original's time. ``resume_args`` are added to both command lines to resume from a
     checkpoint; without ``resumes`` nothing is started again. ``root`` is the folder the original runs in,
     ``writable`` are folders outside it that the scripts may write to, ``keep`` receives the records.
+    ``progress`` is told what begins.
 
     Raises ``ScaffoldError`` for files that do not exist; never for what the scripts do.
     """
@@ -203,6 +208,7 @@ def compare(
         timeout=timeout,
         root=root,
         writable=writable,
+        progress=progress,
     )
     with comparison:
         report = comparison.against(converted, converted_args, match_batch, resume_args, resumes)
