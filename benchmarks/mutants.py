@@ -31,13 +31,14 @@ RANK = r"(?:rank|dist\.get_rank\(\)|torch\.distributed\.get_rank\(\))"
 @dataclass(frozen=True)
 class Fault:
     """A text to find, what takes its place, and the checks of which one must fail. ``last``: the last place, not the first.
-    ``also_without``: what goes with it, everywhere."""
+    ``everywhere``: all places. ``also_without``: what goes with it, everywhere."""
 
     name: str
     refuted_by: str
     pattern: str
     by: str
     last: bool = False
+    everywhere: bool = False
     also_without: str = ""
 
     def applied(self, text: str) -> str | None:
@@ -45,6 +46,8 @@ class Fault:
         places = list(re.finditer(self.pattern, text, re.M))
         if not places:
             return None
+        if self.everywhere:
+            return re.sub(self.pattern, self.by, text, flags=re.M)
         match = places[-1 if self.last else 0]
         wrong = text[: match.start()] + match.expand(self.by) + text[match.end() :]
         return re.sub(self.also_without, "", wrong, flags=re.M) if self.also_without else wrong
@@ -52,8 +55,8 @@ class Fault:
 
 FAULTS = [
     Fault("no sampler", "data.disjoint", r"sampler=DistributedSampler\((\w+)[^()]*\)", "shuffle=True", also_without=SET_EPOCH),
-    Fault("every rank draws alike", "data.disjoint data.draws", r"RankSampler\((\w+)\)", r"\1"),
-    Fault("the stream is not divided", "data.disjoint", r"RankShard\((\w+)\)", r"\1"),
+    Fault("every rank draws alike", "data.disjoint data.draws", r"(?<!class )\bRankSampler\((\w+)\)", r"\1", also_without=SET_EPOCH),
+    Fault("the stream is not divided", "data.disjoint", r"(?<!class )\bRankShard\((\w+)\)", r"\1", also_without=SET_EPOCH),
     Fault("batches not divided", "data.disjoint data.draws original.gradients original.steps", r"\[rank::world_size\]", "[:batch_size]"),
     Fault("columns not divided", "data.disjoint original.gradients", r"\[:, rank \* args", "[:, 0 * args"),
     Fault("no set_epoch", "data.order", SET_EPOCH, ""),
@@ -62,22 +65,22 @@ FAULTS = [
     Fault("evaluation counted twice", "output.equal files.content ranks.decisions", r", sampler=range\(rank, len\(\w+\), world_size\)", ""),
     Fault("not wrapped", "ranks.gradients run.converted", r"([\w.]+) = DDP\(([\w.]+)[^()]*\)", r"\1 = \2"),
     Fault("gradients not averaged", "ranks.gradients", r"^ *average_gradients\(\w+\)\n", ""),
-    Fault("loss through the inner module", "ranks.gradients", r"\b(ddp_\w+)\((?=\w)", r"\1.module("),
+    Fault("loss through the inner module", "ranks.gradients", r"\b(ddp_\w+)\((?=\w)", r"\1.module(", everywhere=True),
     Fault("loss divided by the ranks", "original.gradients", r"\bloss\.backward\(\)", "(loss / 2).backward()"),
     Fault("summed loss not scaled", "original.gradients", r"\((\w+) \* world_size\)\.backward", r"\1.backward"),
     Fault("never synchronised", "ranks.gradients", r"nullcontext\(\) if .* else (\w+\.no_sync\(\))", r"\1"),
     Fault("other weights on each rank", "ranks.parameters ranks.gradients original.gradients original.parameters run.converted",
           r"^( *)([\w.]+) = DDP\(([\w.]+)[^()]*\)", r"\1[p.data.mul_(1 + 0.1 * rank) for p in \3.parameters()]\n\1\2 = \3"),
-    Fault("in-batch pairs of one rank", "original.gradients", r"all_gather\((ddp_\w+\(\w+\))\)", r"\1"),
+    Fault("in-batch pairs of one rank", "original.gradients", r"all_gather\((ddp_\w+\(\w+\))\)", r"\1", everywhere=True),
     Fault("metrics not reduced", "output.equal files.content ranks.decisions", r"= all_reduce_(?:sum|mean)\((?!.*return)(.*)\)$", r"= \1", last=True),
     Fault("shown before it is reduced", "output.equal", r"^( *)mean_(\w+) = all_reduce_mean\((.*)\)$", r"\1mean_\2 = \3"),
     Fault("sum taken for mean", "output.equal files.content ranks.decisions", r"= all_reduce_sum\((\w+)\)$", r"= all_reduce_mean(\1)"),
     Fault("reduced on one rank", HANG, r"^( *)(\w+) = all_reduce_(\w+)\((.*)\)$", r"\1\2 = all_reduce_\3(\4) if rank == 0 else \4"),
-    Fault("printed by all", "output.once", rf"if {RANK} == 0:(?=\n *print)", "if True:"),
+    Fault("printed by all", "output.once", rf"if {RANK} == 0:(?=\n *print)", "if True:", everywhere=True),
     Fault("saved by all", "files.once", rf"if {RANK} == 0(?: and [\w.]+)?:(?=\n *(?:torch|th)\.save)", "if True:"),
     Fault("wrapper's keys saved", "files.content", r"\b(?:torch|th)\.save\((.*?)(\w+)\.state_dict\(\)", r"torch.save(\1ddp_\2.state_dict()"),
     Fault("process group left", "run.group", r"^.*destroy_process_group\(\)\n", ""),
-    Fault("barrier on one rank", HANG, rf"if {RANK} == 0:\n( *)(?=print)", r"if dist.get_rank() == 0:\n\1dist.barrier()\n\1"),
+    Fault("barrier on one rank", HANG, rf"if {RANK} == 0:\n( *)(?=print)", r"if dist.get_rank() == 0:\n\1dist.barrier()\n\1", last=True),
     Fault("learning rate scaled", "original.rates", r"\blr=((?:args|opt|cfg|self|config)[.\w]*)", r"lr=\1 * 2"),
     Fault("a rank leaves", "run.converted run.hang", r"^( *)(.*)\.set_epoch\(.*\n", r"\g<0>\1if dist.get_rank() == 1:\n\1    os._exit(3)\n"),
 ]  # fmt: skip
@@ -94,20 +97,27 @@ class Result:
     failed: tuple[str, ...]
 
 
-def mutants(folder: Path, entry: str) -> Iterator[tuple[Fault, str, str]]:
-    """``(fault, file, text)`` for each fault that a file of the conversion has a place for."""
-    files = sorted(folder.glob("*.py"), key=lambda path: path.name != entry)
+def mutants(folder: Path, entry: str) -> Iterator[tuple[Fault, dict[str, str]]]:
+    """Each fault that the conversion has a place for, with the texts of the files it changes."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"), key=lambda path: path.name != entry)}
     for fault in FAULTS:
-        for path in files:
-            text = path.read_text(encoding="utf-8")
+        for name, text in texts.items():
             wrong = fault.applied(text)
-            if wrong is None or (fault.name == "barrier on one rank" and "import torch.distributed as dist" not in text):
+            if wrong is None or not _fits(fault, wrong):
                 continue
-            if "os._exit" in wrong and "import os" not in wrong or "ddp_" in wrong and fault.name == "wrapper's keys saved" and not _wrapped(wrong):
-                continue
-            if _compiles(wrong):
-                yield fault, path.name, wrong
+            others = {n: re.sub(fault.also_without, "", t, flags=re.M) for n, t in texts.items() if n != name and fault.also_without}
+            changed = {n: t for n, t in {**others, name: wrong}.items() if t != texts[n]}
+            if all(_compiles(t) for t in changed.values()):
+                yield fault, changed
                 break
+
+
+def _fits(fault: Fault, wrong: str) -> bool:
+    """Whether all names that a fault brings in are there."""
+    names = {"os._exit": "import os", "dist.barrier": "import torch.distributed as dist", "all_reduce_mean(": "def all_reduce_mean", "all_reduce_sum(": "def all_reduce_sum"}
+    if fault.name == "learning rate scaled" and "OneCycleLR(" in wrong:
+        return False  # which sets the rates itself
+    return all(needed in wrong for used, needed in names.items() if used in wrong) and (fault.name != "wrapper's keys saved" or _wrapped(wrong))
 
 
 def _compiles(text: str) -> bool:
@@ -119,9 +129,9 @@ def _compiles(text: str) -> bool:
 
 
 def _wrapped(text: str) -> bool:
-    """Whether the wrapper whose keys are saved exists in this file."""
+    """Whether the wrapper whose keys are saved is made in the function that saves."""
     saved = re.search(r"save\(.*?(ddp_\w+)\.state_dict", text)
-    return saved is not None and f"{saved[1]} = DDP(" in text
+    return saved is not None and text.rfind(f"{saved[1]} = DDP(", 0, saved.start()) > text.rfind("def ", 0, saved.start())
 
 
 def judge(name: str, work: Path) -> Iterator[Result]:
@@ -135,9 +145,10 @@ def judge(name: str, work: Path) -> Iterator[Result]:
 
         ours = failed(pair.converted)
         yield Result(name, "(none)", bool(ours), not ours, ours)
-        for number, (fault, file, text) in enumerate(mutants(right, pair.converted.name)):
+        for number, (fault, texts) in enumerate(mutants(right, pair.converted.name)):
             wrong = shutil.copytree(right, work / f"wrong{number}")
-            (wrong / file).write_text(text)
+            for file, text in texts.items():
+                (wrong / file).write_text(text)
             found = tuple(id for id in failed(wrong / pair.converted.name) if id not in ours)
             yield Result(name, fault.name, bool(found), bool({*fault.refuted_by.split()} & {*found}), found)
 

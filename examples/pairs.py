@@ -27,7 +27,7 @@ class Pair:
     unknown: dict[str, str]
 
 
-def convert_example(name: str, folder: Path) -> Pair:
+def convert_example(name: str, folder: Path, options: Options | None = None) -> Pair:
     """Convert the example ``name`` below ``folder``, which must be empty.
 
     Where the script takes it, both run in double precision: rounding then neither hides nor feigns a difference.
@@ -37,7 +37,7 @@ def convert_example(name: str, folder: Path) -> Pair:
     original = shutil.copytree((EXAMPLES / settings["script"]).parent, folder / "original") / Path(settings["script"]).name
     if not settings.get("single", False):
         _double(original)
-    conversion = convert(original, Options())
+    conversion = convert(original, options or Options())
     if conversion.errors:
         raise AssertionError(f"{name}: {conversion.errors}")
     converted = shutil.copytree(original.parent, folder / "converted")

@@ -26,7 +26,7 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--strategy",
-    type=click.Choice(["ddp"]),
+    type=click.Choice(["ddp", "fsdp2"]),
     default="ddp",
     show_default=True,
     help="How to train on several GPUs.",

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 class Options:
     """Choices of ``scaffold convert``.
 
+    ``strategy``: ``ddp`` keeps the whole model on each GPU, ``fsdp2`` divides it.
     ``batch``: the script's batch size is ``per-gpu`` or ``global``. ``scale_lr``: ``none``, ``linear`` or ``sqrt`` in the world size.
     ``evaluation``: ``shard`` where the sums are understood, or ``replicate`` everywhere. ``backend``: None chooses NCCL for CUDA, Gloo else.
+    For ``fsdp2``: ``replicas`` copies of the model, each divided among the ranks of one machine (HSDP); ``cpu_offload`` keeps shards in
+    the host's memory; ``activation_checkpointing`` computes the blocks' activations again in backward.
     """
 
     strategy: str = "ddp"
@@ -22,6 +25,14 @@ class Options:
     partial: bool = False
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    replicas: int = 1
+    cpu_offload: bool = False
+    activation_checkpointing: bool = False
+
+    @property
+    def divides_evaluation(self) -> bool:
+        """Whether ranks may read unequal shares of evaluation data: not where each forward needs all ranks."""
+        return self.evaluation == "shard" and self.strategy == "ddp"
 
     def enabled(self, rule: str) -> bool:
         """Whether a rule may act."""

@@ -18,12 +18,13 @@ from scaffold.plan.outputs import outputs
 from scaffold.plan.places import parameters
 from scaffold.plan.regions import divided_loops
 from scaffold.plan.setup import Setup, find_setup
+from scaffold.plan.sharding import Sharding, parameter_reductions, plan_sharding
 from scaffold.plan.sync import Sync, plan_sync
 from scaffold.plan.timing import nodes_at_import
 from scaffold.roles import api
 from scaffold.roles.facts import Facts, Loader, loaders_of
 from scaffold.roles.trace import Frame
-from scaffold.roles.values import Seq
+from scaffold.roles.values import Ext, Seq
 from scaffold.source.edits import Author
 from scaffold.source.project import Project
 from scaffold.source.tree import Source, children, walk
@@ -45,7 +46,7 @@ class Plan:
         """Follow the project, decide what is reduced behind which loop, and follow it again with that in place."""
         first = facts or Facts.of(project, global_batch=options.batch == "global")
         losses, first = plan_losses(project, first)
-        divided = shardable(first, [x for x in first.loaders if x.role == "eval"], losses.functions()) if options.evaluation == "shard" else []
+        divided = shardable(first, [x for x in first.loaders if x.role == "eval"], losses.functions()) if options.divides_evaluation else []
         data = {*first.train_data, *first.divided_ranges, *first.divided_cursors, *(x.inst for x in divided)}
         reductions: dict[cst.CSTNode, dict[str, str]] = {}
         each_step: list[tuple[Source, Part]] = []
@@ -73,12 +74,33 @@ class Plan:
     @cached_property
     def syncs(self) -> list[Sync]:
         """How each trained model is synchronised."""
-        return plan_sync(self.facts)
+        return list(self.shardings) if self.options.strategy == "fsdp2" else plan_sync(self.facts)
+
+    @cached_property
+    def shardings(self) -> list[Sharding]:
+        """How each trained model is sharded; none under DDP."""
+        return plan_sharding(self.facts) if self.options.strategy == "fsdp2" else []
+
+    @cached_property
+    def parameter_reductions(self) -> list[tuple[Source, cst.Call]]:
+        """Reductions of sharded parameters in the script's own code."""
+        sharded = {s.model.inst for s in self.shardings if not s.reason}
+        return parameter_reductions(self.facts, sharded) if sharded else []
 
     @cached_property
     def device(self) -> str:
         """``cuda`` (always), ``maybe`` (by a test or an option) or ``cpu`` (never asks for CUDA)."""
         return device_kind(self.facts)
+
+    @cached_property
+    def half_precision(self) -> str:
+        """The dtype that every ``autocast`` of the script computes in, '' where there is none or it is not written plainly."""
+        found = set()
+        for event in self.facts.trace.named("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"):
+            given = event.argument(0 if ".cuda." in event.name else 1, "dtype")
+            names = {o.name.rpartition(".")[2] for o in given.objs if isinstance(o, Ext)} if given is not None else {"float16"}
+            found |= names or {""}
+        return found.pop() if len(found) == 1 else ""
 
     # ---- names -------------------------------------------------------------------------------------------------
 
@@ -227,7 +249,14 @@ class Plan:
         """Calls into functions that read data: all ranks must make them, for they may hold collectives."""
         events = [e for e in self.facts.trace.of_kind("iterate") if loaders_of(e.value)]
         events += [x.event for x in divided_loops(self.facts, self.sharded)]
-        return {c for e in events for c in e.calls()}
+        return self.facts.calls_to(events) | self._gathering
+
+    @cached_property
+    def _gathering(self) -> set[cst.CSTNode]:
+        """Calls that run a sharded model, which gathers its parameters from all ranks."""
+        sharded = {m.inst for s in self.shardings for m in s.models}
+        runs = [e for e in self.facts.trace.of_kind("forward", "method") if any(self.facts.trace.root(i) in sharded for i in e.value.insts())]
+        return {e.node for e in runs} | self.facts.calls_to(runs)
 
     def collective_calls(self, source: Source, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """The outermost calls inside ``node`` that every rank must make."""

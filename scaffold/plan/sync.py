@@ -54,7 +54,7 @@ class Sync:
 
 def plan_sync(facts: Facts) -> list[Sync]:
     """One plan for each place that keeps trained models."""
-    groups = _group(facts)
+    groups = group_models(facts)
     for group in groups:
         reason = next((r for m in group.models if (r := _unfit(facts, m))), "")
         if not reason:
@@ -76,7 +76,8 @@ def _repeated(facts: Facts, model: Model) -> bool:
     return any(len({t.at for t in facts.loss_of(e).tags if t.kind == "grad" and t.of is model.inst and t.at in live}) > 1 for e in facts.backwards)
 
 
-def _group(facts: Facts) -> list[Sync]:
+def group_models(facts: Facts) -> list[Sync]:
+    """Trained models by the place that keeps them."""
     groups: list[Sync] = []
     for model in facts.models:
         nodes = {e.node for e in model.live}
@@ -105,10 +106,11 @@ def _unfit(facts: Facts, model: Model) -> str:
             return f"{where} builds the loss through .{event.name}(), which does not pass through forward"
         if any(facts.trace.root(i) is not i for i in event.value.insts()):
             return f"{where} calls a part of it on its own"
-    return _backward_order(facts, model) or _changed_while_training(facts, model) or _differentiated_by_hand(facts, model)
+    return disordered(facts, model) or changed_while_training(facts, model) or differentiated_by_hand(facts, model)
 
 
-def _backward_order(facts: Facts, model: Model) -> str:
+def disordered(facts: Facts, model: Model) -> str:
+    """Why forwards and backwards do not alternate as gradient hooks need it, '' if they do."""
     consumed: dict[cst.CSTNode, list[Event]] = {}
     live = {e.node for e in model.live}
     pending: dict[cst.CSTNode, Event] = {}
@@ -150,7 +152,8 @@ def _training_loops(facts: Facts, model: Model) -> set[cst.CSTNode]:
     return {x.node for e in model.live for x in e.loops}
 
 
-def _changed_while_training(facts: Facts, model: Model) -> str:
+def changed_while_training(facts: Facts, model: Model) -> str:
+    """What freezes, thaws or replaces parts of a model in its training loop, '' if nothing does."""
     loops = _training_loops(facts, model)
     built = {x.node for i in [model.inst] for n, f in facts.trace.assigned.get(i, []) for e in facts.trace.events if e.node is n for x in e.loops}
     for event in facts.trace.events:
@@ -174,7 +177,8 @@ def _touches(facts: Facts, event: Event, inst: Inst) -> bool:
     return any(facts.trace.root(i) is inst for i in event.value.insts() if calls.role(i) == "module")
 
 
-def _differentiated_by_hand(facts: Facts, model: Model) -> str:
+def differentiated_by_hand(facts: Facts, model: Model) -> str:
+    """Where gradients of parameters are taken outside ``backward``, '' if nowhere."""
     for event in facts.trace.named("torch.autograd.grad"):
         targets = event.argument(1, "inputs")
         if targets is not None and any(t.kind == "param" and t.of is model.inst for t in combined(targets).tags):
@@ -228,7 +232,8 @@ def _place(facts: Facts, group: Sync) -> str:
     return reason or _replacements(facts, group)
 
 
-def _structural(facts: Facts, group: Sync) -> list[Event]:
+def structural(facts: Facts, group: Sync) -> list[Event]:
+    """What changes the models of a group as wholes: moves, loads, initialises, freezes or replaces parts of them."""
     insts = [m.inst for m in group.models]
     found = []
     for event in facts.trace.events:
@@ -255,14 +260,14 @@ def _anchor(facts: Facts, group: Sync) -> str:
         (node, frame)
         for m in group.models
         for node, frame in facts.trace.assigned.get(m.inst, [])
-        if _is_storage(node, frame, storage)
+        if is_storage(node, frame, storage)
     ]
     if not targets:
         return "no assignment of it was found"
     function = targets[-1][1].node
     source = targets[-1][1].source
     nodes: list[cst.CSTNode] = [n for n, f in targets if f.node is function]
-    for event in _structural(facts, group):
+    for event in structural(facts, group):
         if event.order < first.order or event.name.startswith("module.requires"):
             at = facts.within(event, function)
             if at is not None:
@@ -284,7 +289,8 @@ def _anchor(facts: Facts, group: Sync) -> str:
     return ""
 
 
-def _is_storage(node: cst.CSTNode, frame: Frame, storage: Storage) -> bool:
+def is_storage(node: cst.CSTNode, frame: Frame, storage: Storage) -> bool:
+    """Whether an assignment fills a storage."""
     if storage.kind == "var":
         owner = storage.owner
         return isinstance(node, cst.Name) and node.value == storage.name and (

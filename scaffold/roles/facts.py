@@ -426,6 +426,22 @@ class Facts:
         frames = [f for f in self.trace.frames if f.node is function]
         return frames + self.trace.aliases.get(function, [])
 
+    def calls_to(self, events: Iterable[Event]) -> set[cst.CSTNode]:
+        """The calls that lead to some events: of the functions they happen in, wherever these are called from."""
+        found: set[cst.CSTNode] = set()
+        seen: set[cst.CSTNode] = set()
+        pending = [f.node for e in events for f in e.frame.stack()]
+        while pending:
+            function = pending.pop()
+            if function in seen:
+                continue
+            seen.add(function)
+            for frame in (g for f in self.called_from(function) for g in f.stack()):
+                pending.append(frame.node)
+                if frame.call is not None:
+                    found.add(frame.call)
+        return found
+
     def within(self, event: Event, frame_node: cst.CSTNode) -> cst.CSTNode | None:
         """The node of ``frame_node``'s own body at which an event happened (a call into deeper functions, or itself)."""
         node = event.node

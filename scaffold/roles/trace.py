@@ -75,10 +75,6 @@ class Event:
             return self.kwargs[keyword]
         return self.args[position] if position < len(self.args) else None
 
-    def calls(self) -> list[cst.CSTNode]:
-        """Call nodes of the frames that were active, innermost first."""
-        return [f.call for f in self.frame.stack() if f.call is not None]
-
 
 @dataclass(slots=True)
 class Trace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -136,10 +136,7 @@ def _imports(source: Source, head: list[cst.CSTNode], wanted: list[Import]) -> l
             if source.code(small).replace("from ", "import ", 1).startswith("import torch"):
                 last_torch = statement
     edits: list[Edit] = []
-    for item in sorted(dict.fromkeys(wanted), key=_import_order):
-        if item.line in present:
-            continue
-        present.add(item.line)
+    for item in _joined([x for x in sorted(dict.fromkeys(wanted), key=_import_order) if x.line not in present]):
         third_party = "torch" in item.line
         if third_party and last_torch is not None:
             at = source.lines_of(last_torch)[1]
@@ -154,6 +151,22 @@ def _imports(source: Source, head: list[cst.CSTNode], wanted: list[Import]) -> l
             text = source.newline + text
         edits.append(Edit(source, at, at, text, item.rule, item.why, HEAD))
     return edits
+
+
+def _joined(imports: list[Import]) -> Iterable[Import]:
+    """Imports, those of several names from one module in one line."""
+    last: Import | None = None
+    for item in imports:
+        module, _, name = item.line.partition(" import ")
+        if last is not None and module.startswith("from ") and last.line.startswith(f"{module} import ") and " as " not in item.line + last.line:
+            if name not in last.line.partition(" import ")[2].split(", "):
+                last = replace(last, line=f"{last.line}, {name}")
+        else:
+            if last is not None:
+                yield last
+            last = item
+    if last is not None:
+        yield last
 
 
 def _is_import(statement: cst.CSTNode) -> bool:

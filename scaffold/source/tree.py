@@ -191,6 +191,13 @@ class Source:
                 return node
         return self.tree
 
+    def self_name(self, node: cst.CSTNode) -> str:
+        """What the method around ``node`` calls its object."""
+        function = self.function(node)
+        if isinstance(function, cst.FunctionDef) and function.params.params:
+            return function.params.params[0].name.value
+        return "self"
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the parents of ``node``, innermost first."""
         while node in self.parents:

@@ -27,7 +27,7 @@ def _install(plan: Plan, recorder: Recorder) -> Any:
     if plan.cuda_on_cpu:
         mode = cuda.install(plan.world if plan.converted else 1)
         compiler.install()
-        distributed.install()
+        distributed.install(plan.source())
         batchnorm.accept_cpu()
         batchnorm.install(recorder)
     comm.install(recorder)

@@ -121,11 +121,18 @@ class Trace:
     @cached_property
     def rows(self) -> list[list[int]]:
         """Checksums of the rows the model trained on, per optimizer step."""
-        found: dict[int, list[int]] = {}
+        return self._per_step("crc")
+
+    @cached_property
+    def projections(self) -> list[list[float]]:
+        """Projections of the rows the model trained on, where they are real numbers, per optimizer step."""
+        return self._per_step("proj")
+
+    def _per_step(self, what: str) -> list[Any]:
+        found: dict[int, list[Any]] = {}
         for event in self.of("rows"):
-            found.setdefault(event["n"], []).extend(event["crc"])
-        last = len(self.steps)
-        return [found.get(step, []) for step in range(last)]
+            found.setdefault(event["n"], []).extend(event[what])
+        return [found.get(step, []) for step in range(len(self.steps))]
 
     @property
     def sources(self) -> set[str]:

@@ -42,6 +42,8 @@ def apply(plan: Plan, author: Author) -> Iterable[Diagnostic]:
         done.add(loader.node)
         source, call = loader.source, loader.node
         if loader.inst not in plan.sharded:
+            if plan.options.strategy == "fsdp2":
+                continue  # each forward gathers parameters from all ranks, which therefore read alike
             if plan.options.evaluation == "shard":
                 yield Diagnostic.at(
                     ID, "note", source, call, "every rank evaluates all of this data: what the loop computes is not made of sums over samples alone",

@@ -49,7 +49,7 @@ def _wrap(plan: Plan, author: Author, sync: Sync) -> None:
     assert storage is not None and anchor is not None and source is not None
     author.need(source, "from torch.nn.parallel import DistributedDataParallel as DDP")
     wrapper = plan.wrapper(source, storage.name)
-    prefix = f"{_self_name(source, anchor)}." if storage.kind == "attr" else ""
+    prefix = f"{source.self_name(anchor)}." if storage.kind == "attr" else ""
     arguments = [f"{prefix}{storage.name}"]
     if plan.device == "cuda":
         arguments.append(f"device_ids=[{plan.local_rank(author, source, anchor)}]")
@@ -79,10 +79,3 @@ def _use(plan: Plan, author: Author, source: object, node: cst.BaseExpression, w
     if both:
         text = f"({text} if {plan.torch(author, source)}.is_grad_enabled() else {source.code(node)})"
     author.replace(source, node, text)
-
-
-def _self_name(source: object, anchor: cst.CSTNode) -> str:
-    function = source.function(anchor)  # type: ignore[attr-defined]
-    if isinstance(function, cst.FunctionDef) and function.params.params:
-        return function.params.params[0].name.value
-    return "self"

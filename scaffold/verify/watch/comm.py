@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scaffold.verify.recorder import Recorder
 from scaffold.verify.shim.distributed import patch_both
+from scaffold.verify.watch import optim
 from scaffold.verify.watch.sketch import tensors
 
 COLLECTIVES = (
@@ -67,8 +68,18 @@ def install(recorder: Recorder) -> None:
             patch_both(name, _collective(name, getattr(c10d, name), recorder, depth))
     for name in ("init_process_group", "destroy_process_group"):
         patch_both(name, _collective(name, getattr(c10d, name), recorder, depth))
+    patch_both("destroy_process_group", _last_gathering(c10d.destroy_process_group))
     _watch_wrapping(recorder)
     _watch_sharding(recorder)
+
+
+def _last_gathering(destroy: Any) -> Any:
+    @wraps(destroy)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        optim.gather_shards()
+        return destroy(*args, **kwargs)
+
+    return wrapped
 
 
 def _watch_sharding(recorder: Recorder) -> None:

@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from scaffold.verify.recorder import Recorder
 from scaffold.verify.watch import names
-from scaffold.verify.watch.sketch import local, norms, rows, sketch, tensors
+from scaffold.verify.watch.sketch import norms, projections, rows, sketch, tensors, whole
 
 MANY = 300  # parameters up to which each one's norm is taken
 ROUNDING = 1e-6  # of the whole gradient's norm: below it, float32 gradients are rounding errors
@@ -29,6 +29,7 @@ class _Watch:
     hooked: set[int]
     by_hand: list[nn.Module]
     dropped: bool
+    gathered: dict[str, torch.Tensor] | None = None
 
 
 _watch = _Watch()
@@ -44,7 +45,7 @@ def note_inputs(module: nn.Module, args: Any, kwargs: Any) -> None:
         return
     batch = next((t for t in tensors((args, kwargs)) if t.dim() > 0), None)
     if batch is not None:
-        _watch.recorder.write("rows", model=type(module).__name__, crc=rows(batch))
+        _watch.recorder.write("rows", model=type(module).__name__, crc=rows(batch), proj=projections(batch))
 
 
 def _hook(parameters: list[torch.Tensor]) -> None:
@@ -79,7 +80,7 @@ def _drop_rounding(parameters: list[torch.Tensor]) -> None:
     Optimizers that scale each gradient (Adam) would make of them steps as large as any other.
     """
     present = [p.grad for p in parameters if p.grad is not None]
-    if len(present) > MANY or any(hasattr(g, "to_local") or g.is_sparse for g in present):
+    if len(present) > MANY or any(g.is_sparse for g in present):
         return
     sizes = norms(present)
     total = math.sqrt(sum(size * size for size in sizes))
@@ -185,14 +186,22 @@ def _watch_backward() -> None:
 
 def final() -> dict[str, torch.Tensor]:
     """What the optimizers hold now, and the buffers of the modules that hold it."""
+    if _watch.gathered is not None:
+        return _watch.gathered
     state: dict[str, torch.Tensor] = {}
     groups = [_parameters(optimizer) for optimizer in _watch.optimizers] or [_by_hand()]
     for index, parameters in enumerate(groups):
         known = names.names(parameters)
         for i, parameter in enumerate(parameters):
             name = known.get(id(parameter), f"parameter {i}")
-            state[f"{index}|{i}|{name}"] = local(parameter).to("cpu").clone()
+            state[f"{index}|{i}|{name}"] = whole(parameter).to("cpu").clone()
     return state
+
+
+def gather_shards() -> None:
+    """Keep the whole of what is sharded, while there is a process group to gather it with."""
+    if any(hasattr(p, "full_tensor") for optimizer in _watch.optimizers for p in _parameters(optimizer)):
+        _watch.gathered = final()
 
 
 def install(recorder: Recorder) -> None:

@@ -23,6 +23,12 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if part is None else part().detach()
 
 
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """All of a tensor: a DTensor is gathered, which all ranks must do together."""
+    gathered = getattr(tensor, "full_tensor", None)
+    return tensor.detach() if gathered is None else gathered().detach()
+
+
 def tensors(values: Any) -> Iterator[torch.Tensor]:
     """The tensors in nested lists, tuples and dictionaries, in order."""
     if isinstance(values, torch.Tensor):
@@ -45,7 +51,7 @@ def _table(name: str, rows: int, columns: int) -> torch.Tensor:
 
 def sketch(tensors: Iterable[torch.Tensor]) -> dict[str, Any]:
     """``{"norm", "crc", "proj"}`` of tensors laid end to end, as 32-bit floats on the CPU."""
-    parts = [local(t).reshape(-1).to("cpu", torch.float32) for t in tensors]
+    parts = [whole(t).reshape(-1).to("cpu", torch.float32) for t in tensors]
     if not parts:
         return {"norm": 0.0, "crc": 0, "proj": [0.0] * PROJECTIONS}
     flat = torch.cat(parts)
@@ -64,7 +70,7 @@ def sketch(tensors: Iterable[torch.Tensor]) -> dict[str, Any]:
 
 def norms(tensors: Sequence[torch.Tensor]) -> list[float]:
     """The norm of each tensor."""
-    parts = [local(t) for t in tensors]
+    parts = [whole(t) for t in tensors]
     return [float(value) for value in torch._foreach_norm(parts)] if parts else []
 
 
@@ -78,3 +84,12 @@ def rows(batch: torch.Tensor, samples: int = 4096) -> list[int]:
         flat = flat.float()
     array = flat.contiguous().numpy()
     return [zlib.crc32(row.tobytes()) for row in array]
+
+
+def projections(batch: torch.Tensor, samples: int = 4096) -> list[float]:
+    """A random projection of each row of a batch of real numbers, by which rows can be found again that differ by rounding."""
+    if not batch.is_floating_point():
+        return []
+    flat = batch.detach().to("cpu").reshape(batch.shape[0], -1)[:, :samples].double()
+    table = _table("columns", WIDTH, PROJECTIONS)[: flat.shape[1], 0].double()
+    return (flat @ table).tolist()

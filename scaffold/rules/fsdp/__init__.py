@@ -1,0 +1,1 @@
+"""SC7xx: models sharded by FSDP2 (``--strategy fsdp2``)."""
