@@ -46,6 +46,9 @@ class Request:
     partial: bool
     select: tuple[str, ...]
     ignore: tuple[str, ...]
+    replicas: int
+    cpu_offload: bool
+    activation_checkpointing: bool
     diff: bool
     output: Path | None
     allow_dirty: bool
@@ -60,7 +63,7 @@ class Request:
         _check_rules((*self.select, *self.ignore))
         return Options(
             self.strategy, self.batch, self.scale_lr, self.sync_batchnorm, self.evaluation, self.backend,
-            self.partial, self.select, self.ignore,
+            self.partial, self.select, self.ignore, self.replicas, self.cpu_offload, self.activation_checkpointing,
         )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
     type=click.Choice(["ddp", "fsdp2"]),
     default="ddp",
     show_default=True,
-    help="How to train on several GPUs.",
+    help="ddp: the whole model on each GPU. fsdp2: parameters, gradients and optimizer state divided among them.",
 )
 @click.option(
     "--batch",
@@ -59,6 +59,12 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.option(
     "--backend", metavar="NAME", help="Process group backend (default: NCCL on GPUs, Gloo on CPUs)."
 )
+@click.option(
+    "--replicas", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="fsdp2: divide N copies of the model, each among 1/N of the GPUs (one machine each).",
+)
+@click.option("--cpu-offload", is_flag=True, help="fsdp2: keep parameters and optimizer state in the host's memory.")
+@click.option("--activation-checkpointing", is_flag=True, help="fsdp2: compute the blocks' activations again in backward, to keep fewer.")
 @click.option("--partial", is_flag=True, help="Convert what can be, and mark the rest with TODO comments.")
 @click.option(
     "--select",

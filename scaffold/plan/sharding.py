@@ -32,7 +32,7 @@ _LATE = {"load_state_dict", "compile"}
 
 @dataclass(eq=False)
 class Sharding(Sync):
-    """The plan for one model: ``blocks`` are paths from the model to its lists of blocks, ``methods`` run parameters outside ``forward``.
+    """The plan for one model: ``blocks`` are paths from the model to its lists of blocks (``.layers``), ``methods`` run parameters outside ``forward``.
 
     ``anchor`` is the statement in front of which it is sharded; ``reason`` why it cannot be, with ``at`` the place.
     """
@@ -179,15 +179,11 @@ def _blocks(facts: Facts, root: Inst) -> tuple[str, ...]:
         if path and _is_stack(facts, part):
             found.append(path)
             continue
-        found += [_joined(path, inner) for inner in _STACKS.get(part.qualified, ())]
+        found += [f"{path}.{inner}" for inner in _STACKS.get(part.qualified, ())]
         for child in sorted(facts.children(part), key=lambda i: i.order):
             names = [n for p, n in facts.trace.parents[child] if p is part]
-            stack += [(child, _joined(path, n)) for n in names[:1] if n.isidentifier()]
+            stack += [(child, f"{path}[{n}]" if n.isdecimal() else f"{path}.{n}") for n in names[:1] if n.isdecimal() or n.isidentifier()]
     return tuple(found)
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _is_stack(facts: Facts, part: Inst) -> bool:

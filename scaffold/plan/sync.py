@@ -81,7 +81,7 @@ def group_models(facts: Facts) -> list[Sync]:
     groups: list[Sync] = []
     for model in facts.models:
         nodes = {e.node for e in model.live}
-        places = {s for e in model.live for s in storages(facts, e.node.func, e.frame)} if model.live else set()  # type: ignore[attr-defined]
+        places = {s for e in model.live for s in storages(facts, _called(e), e.frame)}
         known = {p for p in places if p is not None}
         for group in groups:
             theirs = {e.node for m in group.models for e in m.live}
@@ -91,6 +91,13 @@ def group_models(facts: Facts) -> list[Sync]:
         else:
             groups.append(Sync([model], storage=known.pop() if len(known) == 1 and None not in places else None))
     return groups
+
+
+def _called(event: Event) -> cst.BaseExpression:
+    """The expression for the module that a call runs."""
+    assert isinstance(event.node, cst.Call)
+    func = event.node.func
+    return func.value if event.kind == "method" and isinstance(func, cst.Attribute) else func
 
 
 # ---- does the order of calls fit DDP? ------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ FAMILIES = {
     "4": "Devices",
     "5": "Evaluation, metrics, control flow",
     "6": "Side effects and checkpoints",
+    "7": "FSDP2",
     "8": "Advice",
 }
 _INDENT = "    "

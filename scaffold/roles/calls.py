@@ -556,18 +556,20 @@ def mark_batch_size(it: Interpreter, size: Val | None) -> None:
 
 
 def _adopt_all(it: Interpreter, parent: Inst, args: list[Val]) -> None:
-    members: list[Val] = []
+    members: list[tuple[str, Val]] = []
     for value in args:
-        members.append(value)
-        for obj in value.objs:
+        inside = [o for o in value.objs if isinstance(o, (Seq, Map))]
+        if not inside:
+            members.append((str(len(members)), value))
+        for obj in inside:
             if isinstance(obj, Seq):
-                members += [*obj.items, obj.rest or NOTHING]
-            elif isinstance(obj, Map):
-                members += [*obj.items.values()]
-    for index, member in enumerate(members):
+                members += [(str(len(members) + i), item) for i, item in enumerate((*obj.items, obj.rest or NOTHING))]
+            else:
+                members += [(str(key), item) for key, item in obj.items.items()]
+    for name, member in members:
         for inst in member.insts():
             if role(inst) == "module":
-                it.adopt(parent, inst, str(index))
+                it.adopt(parent, inst, name)
                 parent.attrs["[]"] = join(parent.attrs.get("[]"), Val((inst,)))
 
 

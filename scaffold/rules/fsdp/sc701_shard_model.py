@@ -77,9 +77,9 @@ def _insert(plan: Plan, author: Author, sharding: Sharding) -> None:
         author.need(source, "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper")
     for path in sharding.blocks:
         if checkpointed:
-            lines += [f"for number, block in enumerate({name}.{path}):", f"    {name}.{path}[number] = fully_shard(checkpoint_wrapper(block){settings})"]
+            lines += [f"for number, block in enumerate({name}{path}):", f"    {name}{path}[number] = fully_shard(checkpoint_wrapper(block){settings})"]
         else:
-            lines += [f"for block in {name}.{path}:", f"    fully_shard(block{settings})"]
+            lines += [f"for block in {name}{path}:", f"    fully_shard(block{settings})"]
     if sharding.library:
         lines += [f"for block in {name}.modules():", f"    if type(block).__name__ in ({name}._no_split_modules or ()):", f"        fully_shard(block{settings})"]
     lines.append(f"fully_shard({name}{settings})")
