@@ -16,6 +16,7 @@ COMMANDS = {
     "convert": "Rewrite a single-GPU training script for several GPUs.",
     "inspect": "Show what each thing in a training script is.",
     "explain": "Explain a rule, for instance SC203.",
+    "estimate": "Estimate memory per GPU, and decide between DDP and FSDP2.",
     "verify": "Prove that a conversion trains the same as the original.",
 }
 
