@@ -49,6 +49,14 @@ class Request:
     replicas: int
     cpu_offload: bool
     activation_checkpointing: bool
+    gpu: str | None
+    gpu_memory: str | None
+    gpus: int
+    nodes: int
+    params: str | None
+    shape: str | None
+    probe: bool
+    no_exec: bool
     diff: bool
     output: Path | None
     allow_dirty: bool
@@ -62,7 +70,7 @@ class Request:
         """The choices that decide what is rewritten."""
         _check_rules((*self.select, *self.ignore))
         return Options(
-            self.strategy, self.batch, self.scale_lr, self.sync_batchnorm, self.evaluation, self.backend,
+            "ddp" if self.strategy == "auto" else self.strategy, self.batch, self.scale_lr, self.sync_batchnorm, self.evaluation, self.backend,
             self.partial, self.select, self.ignore, self.replicas, self.cpu_offload, self.activation_checkpointing,
         )  # fmt: skip
 
@@ -76,13 +84,16 @@ def run(request: Request) -> int:
         if not _own_work(request.script):
             raise
         return _nothing(request, "is converted already: nothing to change")
+    decision: tuple[str, ...] = ()
+    if request.strategy == "auto":
+        request, conversion, decision = _decided(request, conversion)
     target = request.output / conversion.plan.facts.project.entry.name if request.output else request.script
     if conversion.errors and not request.partial:
         return _blocked(request, summarise(conversion, request.script, target))
     conversion = _marked(conversion)
     if not conversion.changed:
         return _nothing(request, "needs no change under the chosen rules")
-    found = summarise(conversion, request.script, target, request.arguments)
+    found = replace(summarise(conversion, request.script, target, request.arguments), decision=decision)
     if not (request.diff or request.output or request.allow_dirty):
         check_clean([f.source.path for f in conversion.changed])
     proof = _prove(request, conversion) if request.verify else None
@@ -97,6 +108,23 @@ def run(request: Request) -> int:
         write_all({request.report: markdown(found).encode()})
     _tell(request, found, _Outcome("converted", headline, tuple(conversion.changed), proof))
     return 0
+
+
+def _decided(request: Request, conversion: Conversion) -> tuple[Request, Conversion, tuple[str, ...]]:
+    """Choose the strategy from memory, and convert by it; raises ``ScaffoldError`` where neither strategy fits the GPUs."""
+    from scaffold.strategy import show
+    from scaffold.strategy.asked import Asked, decide
+
+    asked = Asked(
+        request.script, request.arguments, request.params, request.gpu, request.gpu_memory, request.gpus, request.nodes,
+        shape=request.shape, probe=request.probe, no_exec=request.no_exec,
+    )  # fmt: skip
+    choice, about = decide(asked, conversion.plan)
+    lines = (*about, *show.decision(choice))
+    if choice.strategy == "none":
+        raise ScaffoldError("\n".join([f"{request.script}: not converted", *lines]))
+    request = replace(request, strategy=choice.strategy, activation_checkpointing=request.activation_checkpointing or choice.checkpointing)
+    return request, convert(request.script, request.options()) if choice.strategy != "ddp" else conversion, lines
 
 
 def _check_rules(ids: tuple[str, ...]) -> None:

@@ -26,11 +26,20 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--strategy",
-    type=click.Choice(["ddp", "fsdp2"]),
+    type=click.Choice(["ddp", "fsdp2", "auto"]),
     default="ddp",
     show_default=True,
-    help="ddp: the whole model on each GPU. fsdp2: parameters, gradients and optimizer state divided among them.",
+    help="ddp: the whole model on each GPU. fsdp2: parameters, gradients and optimizer state divided among them. "
+    "auto: ddp if it fits the GPUs, else fsdp2 (see `scaffold estimate`).",
 )
+@click.option("--gpu", metavar="NAME", help="auto: GPU to decide for, for instance H100 (default: this machine's).")
+@click.option("--gpu-memory", metavar="SIZE", help="auto: memory of a GPU that scaffold does not know, for instance 24GiB.")
+@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True, help="auto: GPUs in all.")
+@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="auto: machines they are in.")
+@click.option("--params", metavar="N", help="auto: number of parameters, instead of counting them: 350M, 8B.")
+@click.option("--input", "shape", metavar="SHAPE", help="auto: one GPU's batch, to simulate activations: 32x3x224x224, 16x128:int64.")
+@click.option("--probe", is_flag=True, help="auto: read one batch of the script's own loader for its shape.")
+@click.option("--no-exec", is_flag=True, help="auto: run none of the script's code; needs --params.")
 @click.option(
     "--batch",
     type=click.Choice(["per-gpu", "global"]),
