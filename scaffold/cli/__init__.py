@@ -17,6 +17,7 @@ COMMANDS = {
     "inspect": "Show what each thing in a training script is.",
     "explain": "Explain a rule, for instance SC203.",
     "estimate": "Estimate memory per GPU, and decide between DDP and FSDP2.",
+    "launch": "Write the files that start a script: torchrun, Slurm, Kubernetes, and others.",
     "verify": "Prove that a conversion trains the same as the original.",
 }
 

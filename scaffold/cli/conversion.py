@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -57,6 +58,7 @@ class Request:
     shape: str | None
     probe: bool
     no_exec: bool
+    launch: str | None
     diff: bool
     output: Path | None
     allow_dirty: bool
@@ -101,12 +103,15 @@ def run(request: Request) -> int:
         headline = f"{request.script}: not converted, the result does not train the same"
         _tell(request, found, _Outcome("fails verification", headline, (), proof))
         return 1
+    launched = _launch_files(request, target) if request.launch else ""
     headline = _write(request, conversion)
     if request.report:
         from scaffold.report.markdown import markdown
 
         write_all({request.report: markdown(found).encode()})
     _tell(request, found, _Outcome("converted", headline, tuple(conversion.changed), proof))
+    if launched and not request.as_json:
+        click.echo(f"\n{launched}", err=request.diff)
     return 0
 
 
@@ -125,6 +130,22 @@ def _decided(request: Request, conversion: Conversion) -> tuple[Request, Convers
         raise ScaffoldError("\n".join([f"{request.script}: not converted", *lines]))
     request = replace(request, strategy=choice.strategy, activation_checkpointing=request.activation_checkpointing or choice.checkpointing)
     return request, convert(request.script, request.options()) if choice.strategy != "ddp" else conversion, lines
+
+
+def _launch_files(request: Request, target: Path) -> str:
+    """Write the launch files of the converted script; what they are and how to start them."""
+    from scaffold.launch.write import job_for, launches, told, write
+
+    folder = Path("launch")
+    script = target if target.exists() else request.script
+    job = job_for(
+        script, folder, arguments=request.arguments, nodes=request.nodes, gpus_per_node=request.gpus // request.nodes, gpu=request.gpu or "H100"
+    )
+    job = replace(job, script=os.path.relpath(target))
+    found = launches(job, request.launch or "", folder)
+    if not request.diff:
+        write(found, folder)
+    return told(found, folder)
 
 
 def _check_rules(ids: tuple[str, ...]) -> None:

@@ -34,8 +34,8 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 )
 @click.option("--gpu", metavar="NAME", help="auto: GPU to decide for, for instance H100 (default: this machine's).")
 @click.option("--gpu-memory", metavar="SIZE", help="auto: memory of a GPU that scaffold does not know, for instance 24GiB.")
-@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True, help="auto: GPUs in all.")
-@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="auto: machines they are in.")
+@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True, help="auto, --launch: GPUs in all.")
+@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="auto, --launch: machines they are in.")
 @click.option("--params", metavar="N", help="auto: number of parameters, instead of counting them: 350M, 8B.")
 @click.option("--input", "shape", metavar="SHAPE", help="auto: one GPU's batch, to simulate activations: 32x3x224x224, 16x128:int64.")
 @click.option("--probe", is_flag=True, help="auto: read one batch of the script's own loader for its shape.")
@@ -83,6 +83,7 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
     help="Apply these rules only (SC2 for a family).",
 )
 @click.option("--ignore", multiple=True, callback=_ids, metavar="SCxxx", help="Do not apply these rules.")
+@click.option("--launch", metavar="TARGETS", help="Also write the files that start it: torchrun,slurm,… (see `scaffold launch`).")
 @click.option("--diff", is_flag=True, help="Print a patch for `git apply`; write nothing.")
 @click.option(
     "-o",
