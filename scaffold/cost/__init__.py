@@ -1,0 +1,1 @@
+"""What a run costs: wall-clock time, GPU-hours and money, in decimals."""
