@@ -17,6 +17,7 @@ COMMANDS = {
     "inspect": "Show what each thing in a training script is.",
     "explain": "Explain a rule, for instance SC203.",
     "estimate": "Estimate memory per GPU, and decide between DDP and FSDP2.",
+    "new": "Make a training repository to begin with.",
     "launch": "Write the files that start a script: torchrun, Slurm, Kubernetes, and others.",
     "cost": "Show time, GPU-hours and money of a run on one or more machines.",
     "measure": "Measure how well a converted script scales.",
