@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "Explain a rule, for instance SC203.",
     "estimate": "Estimate memory per GPU, and decide between DDP and FSDP2.",
     "verify": "Prove that a conversion trains the same as the original.",
+    "cost": "Compare what a run costs on one machine and on more.",
 }
 
 
