@@ -19,6 +19,7 @@ COMMANDS = {
     "estimate": "Estimate memory per GPU, and decide between DDP and FSDP2.",
     "verify": "Prove that a conversion trains the same as the original.",
     "cost": "Compare what a run costs on one machine and on more.",
+    "prices": "Show prices of GPU-hours, or take in a catalogue.",
 }
 
 
