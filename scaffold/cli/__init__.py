@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": "Prove that a conversion trains the same as the original.",
     "cost": "Compare what a run costs on one machine and on more.",
     "prices": "Show prices of GPU-hours, or take in a catalogue.",
+    "measure": "Measure how well a converted script scales.",
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaffold.cost.calculator import Scaling
-from scaffold.cost.model import efficiency
+from scaffold.cost.model import SHARDED, efficiency
 from scaffold.cost.numbers import Range
 from scaffold.errors import ScaffoldError
 
@@ -28,7 +28,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement: sizes in ascending order, bytes of gradients in a step, the device and the day."""
+    """A measurement: sizes in ascending order, bytes that a step's communication is worth as all-reduced gradients, the device and the day."""
 
     script: str
     device: str
@@ -66,7 +66,7 @@ def read_measured(path: Path) -> Measured:
         if data["schema"] != SCHEMA:
             raise ValueError
         sizes = tuple(Size(int(s["nproc"]), _range(s["step_seconds"]), _range(s["efficiency"])) for s in data["sizes"])
-        found = Measured(str(data["script"]), str(data["device"]), str(data["date"]), Decimal(data["gradient_bytes"]), sizes)
+        found = Measured(str(data["script"]), str(data["device"]), str(data["date"]), Decimal(data["gradient_bytes"]) * (SHARDED if data["sharded"] else 1), sizes)
         if not sizes or any(s.step.low <= 0 or s.efficiency.low <= 0 for s in sizes):
             raise ValueError
     except OSError as error:

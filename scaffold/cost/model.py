@@ -17,6 +17,9 @@ BANDWIDTH = Range(Decimal(25), Decimal(100), Decimal(400))
 BACKWARD = Decimal(2) / 3
 """Share of a step that is backward, behind which communication can hide: it takes about twice the forward's time."""
 
+SHARDED = Decimal("1.5")
+"""FSDP2 gathers parameters in forward and in backward and scatters gradients: half as much again as an all-reduce."""
+
 BUCKET = Decimal(25 << 20)
 """Bytes of DDP's bucket: the last one has nothing to hide behind."""
 
