@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from scaffold.errors import ScaffoldError
+
 
 @click.command(
     name="cost",
@@ -34,8 +36,10 @@ import click
 @click.option("--spot-price", metavar="USD", help="Dollars for a GPU-hour of spot, instead of the table's.")
 @click.option("--max-cost", metavar="USD", help="Which set-ups cost no more, at the high estimate.")
 @click.option("--deadline", metavar="TIME", help="Which set-ups take no longer, at the high estimate (8h).")
+@click.option("--memory", type=click.Path(path_type=Path), metavar="FILE", help="What `scaffold estimate --json` wrote, for --report.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="DIR", help="Write the report: JSON, Markdown, HTML and SVG figures.")
 @click.option("--json", "as_json", is_flag=True, help="Print the study as JSON.")
-def command(as_json: bool, **given: Any) -> None:
+def command(as_json: bool, memory: Path | None, report: Path | None, **given: Any) -> None:
     """Compare what a run costs, and how long it takes, on one machine and on more.
 
     Wall-clock is hours / (machines x efficiency); GPU-hours are wall-clock x GPUs; cost is GPU-hours x price.
@@ -45,8 +49,15 @@ def command(as_json: bool, **given: Any) -> None:
     from scaffold.cost.asked import Asked, study
     from scaffold.report.costs import text
 
+    if memory is not None and report is None:
+        raise ScaffoldError("--memory: is shown in the report; give --report DIR too")
     today = date.today()
     found = study(Asked(**given), today).as_dict(today)
+    if report is not None:
+        from scaffold.report import full
+
+        known = full.read_memory(memory) if memory else None
+        full.write(report, full.report(today, f"What {given['hours']} h on {given['gpus']} GPUs cost on more machines", cost=found, memory=known))
     click.echo(json.dumps(found, indent=2) if as_json else text(found))
     if not found["qualifies"]:
         sys.exit(3)
