@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scaffold.cli.reporting import Reporting, Run
 from scaffold.convert import Conversion, convert
 from scaffold.errors import Refused, ScaffoldError
 from scaffold.plan import Options
@@ -57,6 +58,7 @@ class Request:
     as_json: bool
     quiet: bool
     verbose: bool
+    run: Run = Run()
 
     def options(self) -> Options:
         """The choices that decide what is rewritten."""
@@ -70,6 +72,7 @@ class Request:
 def run(request: Request) -> int:
     """Carry out a request; return the exit status."""
     _check_places(request)
+    reporting = Reporting(request.report, request.run)
     try:
         conversion = convert(request.script, request.options())
     except Refused:
@@ -91,10 +94,7 @@ def run(request: Request) -> int:
         _tell(request, found, _Outcome("fails verification", headline, (), proof))
         return 1
     headline = _write(request, conversion)
-    if request.report:
-        from scaffold.report.markdown import markdown
-
-        write_all({request.report: markdown(found).encode()})
+    reporting.write(found, conversion.plan, request.arguments)
     _tell(request, found, _Outcome("converted", headline, tuple(conversion.changed), proof))
     return 0
 
@@ -119,7 +119,7 @@ def _check_places(request: Request) -> None:
                 f"{request.output}: is not empty; choose a new folder, or overwrite with --allow-dirty"
             )
     if request.report and request.report.suffix == ".py":
-        raise ScaffoldError(f"{request.report}: is a Python file; give --report a Markdown file")
+        raise ScaffoldError(f"{request.report}: is a Python file; give --report a Markdown file or a folder")
 
 
 def _own_work(script: Path) -> bool:

@@ -89,9 +89,15 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
-    metavar="FILE.md",
-    help="Write a report with each hunk and its rule.",
+    metavar="PLACE",
+    help="Write a report: FILE.md with each hunk and its rule, or a folder with JSON, Markdown, HTML and figures.",
 )
+@click.option("--hours", metavar="H", help="For the report's costs: hours of the run on one machine.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="For the report: GPUs of one machine (default: 8).")
+@click.option("--gpu", metavar="NAME", help="For the report: GPU, for its price and memory (the code that builds the model is run).")
+@click.option("--price", metavar="USD", help="For the report: dollars for a GPU-hour.")
+@click.option("--nodes", metavar="N,N", help="For the report: numbers of machines (default: 1,2).")
+@click.option("--efficiency", metavar="E,E", help="For the report: share of the perfect speed-up on more machines.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every hunk with its rules.")
@@ -105,8 +111,10 @@ def command(as_json: bool, **given: Any) -> None:
     """
     quick_start()
     from scaffold.cli.conversion import Request, run
+    from scaffold.cli.reporting import Run
 
-    request = Request(as_json=as_json, **given)
+    about = Run(**{name: given.pop(name) for name in Run.__dataclass_fields__})
+    request = Request(as_json=as_json, run=about, **given)
     if not as_json:
         sys.exit(run(request))
     try:

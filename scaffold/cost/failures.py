@@ -87,7 +87,7 @@ def break_even(failures: Failures, work: Decimal, nodes: int, limit: Decimal) ->
     """
     if limit <= work:
         return None
-    low, high = work * nodes / 100, work * nodes * 10**6
+    low, high = work * nodes / 10**6, work * nodes * 10**6
     for _ in range(BISECTIONS):
         middle = (low * high).sqrt()
         tried = replace(failures, mean_time=middle, interval=None)

@@ -22,7 +22,7 @@ def ticks(largest: float, wanted: int = 4) -> list[float]:
     raw = largest / wanted if largest > 0 else 1.0
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
-    return [step * i for i in range(math.ceil(largest / step - 1e-9) + 1)]
+    return [step * i for i in range(max(1, math.ceil(largest / step - 1e-9)) + 1)]
 
 
 def memory(data: Json) -> dict[str, Any]:
@@ -48,12 +48,12 @@ def memory(data: Json) -> dict[str, Any]:
         told = f"{gib(strategy['expected'])} expected, {gib(strategy['high'])} at most"
         bars.append({"y": top, "name": strategy["name"], "told": told, "fits": fits, "parts": parts, "low": x(strategy["low"]), "high": x(strategy["high"])})
     bottom = TOP + len(strategies) * (BAR + GAP) - 14
-    legend = [{"x": RIGHT + (i % 2) * 206, "y": bottom + 44 + i // 2 * 20, "colour": i % COLOURS, "name": name} for i, name in enumerate(names)]
+    legend = [{"x": RIGHT + (i % 2) * 206, "y": bottom + 52 + i // 2 * 20, "colour": i % COLOURS, "name": name} for i, name in enumerate(names)]
     return {
         "title": f"Memory per GPU against the {gib(limit)} of {data['gpu']['name']}",
         "told": "; ".join(f"{b['name']}: {b['told']}, {'fits' if b['fits'] else 'does not fit'}" for b in bars),
         "width": WIDTH,
-        "height": bottom + 50 + math.ceil(len(names) / 2) * 20,
+        "height": bottom + 56 + math.ceil(len(names) / 2) * 20,
         "bottom": bottom,
         "bar": BAR,
         "bars": bars,
@@ -64,7 +64,9 @@ def memory(data: Json) -> dict[str, Any]:
 
 
 def gib(size: float) -> str:
-    """Bytes as GiB, three digits."""
+    """Bytes as GiB with three digits; small sizes as MiB."""
+    if size < GIB / 10:
+        return f"{size / (1 << 20):.3g} MiB"
     return f"{size / GIB:.3g} GiB" if size < 999 * GIB else f"{size / GIB:,.0f} GiB"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from scaffold.errors import ScaffoldError
 from scaffold.report import costs, figures
+from scaffold.strategy.memory import ROOM
 from scaffold.templates import render
 
 SCHEMA = "scaffold-report/1"
@@ -43,7 +44,8 @@ def _decision(cost: Json | None, memory: Json | None) -> str:
     parts = []
     if memory:
         limit, gpu = memory["gpu"]["bytes"], memory["gpu"]["name"]
-        fit = next((s for s in memory["strategies"] if s["high"] <= limit), None)
+        room = limit if memory["complete"] else limit * (1 - ROOM)
+        fit = next((s for s in memory["strategies"] if s["high"] <= room), None)
         if fit:
             open_end = "" if memory["complete"] else ", activations not counted"
             parts.append(f"{fit['name']} fits on {gpu} ({figures.gib(fit['high'])} at most of {figures.gib(limit)}{open_end})")
@@ -76,7 +78,7 @@ def memory_of(data: Any) -> dict[str, Any]:
     found = []
     for one in data["strategies"] if "strategies" in data else data["estimates"]:
         name = one["name"] if "name" in one else _name(one, data)
-        parts = [{"name": str(part["name"]), "bytes": int(part["bytes"])} for part in one["parts"]]
+        parts: list[dict[str, Any]] = [{"name": str(part["name"]), "bytes": int(part["bytes"])} for part in one["parts"]]
         bounds = {key: int(one[key]) for key in ("low", "expected", "high")}
         if not 0 <= bounds["low"] <= bounds["high"] or any(part["bytes"] < 0 for part in parts):
             raise ValueError
