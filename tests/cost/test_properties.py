@@ -41,7 +41,14 @@ def test_no_interval_is_better_than_the_best(mean: Decimal, save: Decimal, resta
     least = failures.total(work, nodes)
     assert least <= replace(failures, interval=best * factor).total(work, nodes)
     assert least <= replace(failures, interval=best / factor).total(work, nodes)
-    assert failures.young(nodes) == pytest.approx(float((2 * save * mean / nodes).sqrt()))
+
+
+def test_intervals_by_hand() -> None:
+    failures = Failures(Decimal(100), Decimal("0.5"), Decimal(1))
+    assert failures.young(1) == 10 and failures.young(4) == 5
+    # 10 x (1 + 0.05/3 + 0.0025/9) - 0.5
+    assert failures.best(1) == pytest.approx(Decimal("9.669444444"), rel=Decimal("1e-8"))
+    assert Failures(Decimal(1), Decimal(3), Decimal(1)).best(1) == 1
 
 
 @given(numbers("1", "500"), numbers("1", "500"), st.integers(1, 8))
