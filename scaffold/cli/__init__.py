@@ -17,10 +17,11 @@ COMMANDS = {
     "inspect": "Show what each thing in a training script is.",
     "explain": "Explain a rule, for instance SC203.",
     "estimate": "Estimate memory per GPU, and decide between DDP and FSDP2.",
-    "verify": "Prove that a conversion trains the same as the original.",
-    "cost": "Compare what a run costs on one machine and on more.",
-    "prices": "Show prices of GPU-hours, or take in a catalogue.",
+    "launch": "Write the files that start a script: torchrun, Slurm, Kubernetes, and others.",
+    "cost": "Show time, GPU-hours and money of a run on one or more machines.",
     "measure": "Measure how well a converted script scales.",
+    "prices": "List the known prices, or import others.",
+    "verify": "Prove that a conversion trains the same as the original.",
 }
 
 

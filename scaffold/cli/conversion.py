@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -27,6 +28,7 @@ from scaffold.source.rewrite import Rewritten
 from scaffold.source.write import check_clean, copy_project, write_all
 
 if TYPE_CHECKING:
+    from scaffold.strategy.asked import Asked
     from scaffold.verify import Report
 
 _OWN_WORK = re.compile(r'"RANK" not in os\.environ:\s*raise SystemExit\("launch with: torchrun ')
@@ -50,6 +52,15 @@ class Request:
     replicas: int
     cpu_offload: bool
     activation_checkpointing: bool
+    gpu: str | None
+    gpu_memory: str | None
+    gpus: int
+    nodes: int
+    params: str | None
+    shape: str | None
+    probe: bool
+    no_exec: bool
+    launch: str | None
     diff: bool
     output: Path | None
     allow_dirty: bool
@@ -64,28 +75,40 @@ class Request:
         """The choices that decide what is rewritten."""
         _check_rules((*self.select, *self.ignore))
         return Options(
-            self.strategy, self.batch, self.scale_lr, self.sync_batchnorm, self.evaluation, self.backend,
+            "ddp" if self.strategy == "auto" else self.strategy, self.batch, self.scale_lr, self.sync_batchnorm, self.evaluation, self.backend,
             self.partial, self.select, self.ignore, self.replicas, self.cpu_offload, self.activation_checkpointing,
+        )  # fmt: skip
+
+    def hardware(self) -> Asked:
+        """What memory is estimated for."""
+        from scaffold.strategy.asked import Asked
+
+        return Asked(
+            self.script, self.arguments, self.params, self.gpu, self.gpu_memory, self.gpus, self.nodes,
+            shape=self.shape, probe=self.probe, no_exec=self.no_exec,
         )  # fmt: skip
 
 
 def run(request: Request) -> int:
     """Carry out a request; return the exit status."""
     _check_places(request)
-    reporting = Reporting(request.report, request.run)
+    reporting = Reporting(request.report, request.run, request.hardware)
     try:
         conversion = convert(request.script, request.options())
     except Refused:
         if not _own_work(request.script):
             raise
         return _nothing(request, "is converted already: nothing to change")
+    decision: tuple[str, ...] = ()
+    if request.strategy == "auto":
+        request, conversion, decision = _decided(request, conversion)
     target = request.output / conversion.plan.facts.project.entry.name if request.output else request.script
     if conversion.errors and not request.partial:
         return _blocked(request, summarise(conversion, request.script, target))
     conversion = _marked(conversion)
     if not conversion.changed:
         return _nothing(request, "needs no change under the chosen rules")
-    found = summarise(conversion, request.script, target, request.arguments)
+    found = replace(summarise(conversion, request.script, target, request.arguments), decision=decision)
     if not (request.diff or request.output or request.allow_dirty):
         check_clean([f.source.path for f in conversion.changed])
     proof = _prove(request, conversion) if request.verify else None
@@ -93,10 +116,42 @@ def run(request: Request) -> int:
         headline = f"{request.script}: not converted, the result does not train the same"
         _tell(request, found, _Outcome("fails verification", headline, (), proof))
         return 1
+    launched = _launch_files(request, target) if request.launch else ""
     headline = _write(request, conversion)
-    reporting.write(found, conversion.plan, request.arguments)
+    reporting.write(found, conversion.plan)
     _tell(request, found, _Outcome("converted", headline, tuple(conversion.changed), proof))
+    if launched and not request.as_json:
+        click.echo(f"\n{launched}", err=request.diff)
     return 0
+
+
+def _decided(request: Request, conversion: Conversion) -> tuple[Request, Conversion, tuple[str, ...]]:
+    """Choose the strategy from memory, and convert by it; raises ``ScaffoldError`` where neither strategy fits the GPUs."""
+    from scaffold.strategy import show
+    from scaffold.strategy.asked import decide
+
+    choice, about = decide(request.hardware(), conversion.plan)
+    lines = (*about, *show.decision(choice))
+    if choice.strategy == "none":
+        raise ScaffoldError("\n".join([f"{request.script}: not converted", *lines]))
+    request = replace(request, strategy=choice.strategy, activation_checkpointing=request.activation_checkpointing or choice.checkpointing)
+    return request, convert(request.script, request.options()) if choice.strategy != "ddp" else conversion, lines
+
+
+def _launch_files(request: Request, target: Path) -> str:
+    """Write the launch files of the converted script; what they are and how to start them."""
+    from scaffold.launch.write import job_for, launches, told, write
+
+    folder = Path("launch")
+    script = target if target.exists() else request.script
+    job = job_for(
+        script, folder, arguments=request.arguments, nodes=request.nodes, gpus_per_node=request.gpus // request.nodes, gpu=request.gpu or "H100"
+    )
+    job = replace(job, script=os.path.relpath(target))
+    found = launches(job, request.launch or "", folder)
+    if not request.diff:
+        write(found, folder)
+    return told(found, folder)
 
 
 def _check_rules(ids: tuple[str, ...]) -> None:

@@ -26,11 +26,20 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--strategy",
-    type=click.Choice(["ddp", "fsdp2"]),
+    type=click.Choice(["ddp", "fsdp2", "auto"]),
     default="ddp",
     show_default=True,
-    help="ddp: the whole model on each GPU. fsdp2: parameters, gradients and optimizer state divided among them.",
+    help="ddp: the whole model on each GPU. fsdp2: parameters, gradients and optimizer state divided among them. "
+    "auto: ddp if it fits the GPUs, else fsdp2 (see `scaffold estimate`).",
 )
+@click.option("--gpu", metavar="NAME", help="auto: GPU to decide for, for instance H100 (default: this machine's); --report DIR: whose memory and price are shown.")
+@click.option("--gpu-memory", metavar="SIZE", help="auto: memory of a GPU that scaffold does not know, for instance 24GiB.")
+@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True, help="auto, --launch, --report DIR: GPUs in all.")
+@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="auto, --launch: machines they are in.")
+@click.option("--params", metavar="N", help="auto: number of parameters, instead of counting them: 350M, 8B.")
+@click.option("--input", "shape", metavar="SHAPE", help="auto: one GPU's batch, to simulate activations: 32x3x224x224, 16x128:int64.")
+@click.option("--probe", is_flag=True, help="auto: read one batch of the script's own loader for its shape.")
+@click.option("--no-exec", is_flag=True, help="auto: run none of the script's code; needs --params.")
 @click.option(
     "--batch",
     type=click.Choice(["per-gpu", "global"]),
@@ -74,6 +83,7 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
     help="Apply these rules only (SC2 for a family).",
 )
 @click.option("--ignore", multiple=True, callback=_ids, metavar="SCxxx", help="Do not apply these rules.")
+@click.option("--launch", metavar="TARGETS", help="Also write the files that start it: torchrun,slurm,… (see `scaffold launch`).")
 @click.option("--diff", is_flag=True, help="Print a patch for `git apply`; write nothing.")
 @click.option(
     "-o",
@@ -92,11 +102,8 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
     metavar="PLACE",
     help="Write a report: FILE.md with each hunk and its rule, or a folder with JSON, Markdown, HTML and figures.",
 )
-@click.option("--hours", metavar="H", help="For the report's costs: hours of the run on one machine.")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="For the report: GPUs of one machine (default: 8).")
-@click.option("--gpu", metavar="NAME", help="For the report: GPU, for its price and memory (the code that builds the model is run).")
+@click.option("--hours", metavar="H", help="For the report's cost: hours of the run on one machine.")
 @click.option("--price", metavar="USD", help="For the report: dollars for a GPU-hour.")
-@click.option("--nodes", metavar="N,N", help="For the report: numbers of machines (default: 1,2).")
 @click.option("--efficiency", metavar="E,E", help="For the report: share of the perfect speed-up on more machines.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaffold.errors import ScaffoldError
 from scaffold.plan import Plan
 from scaffold.report.summary import Summary
 from scaffold.source.write import write_all
+
+if TYPE_CHECKING:
+    from scaffold.strategy.asked import Asked
 
 
 @dataclass(frozen=True)
@@ -18,10 +22,7 @@ class Run:
     """What the command line says of the run whose cost is asked for."""
 
     hours: str | None = None
-    gpus: int | None = None
-    gpu: str | None = None
     price: str | None = None
-    nodes: str | None = None
     efficiency: str | None = None
 
 
@@ -32,27 +33,29 @@ class Reporting:
         ScaffoldError: ``--hours`` and the like do not go with the report that is asked for, or are wrong.
     """
 
-    def __init__(self, place: Path | None, run: Run) -> None:
-        self.place, self.run = place, run
+    def __init__(self, place: Path | None, run: Run, hardware: Callable[[], Asked]) -> None:
+        self.place, self.run, self.hardware = place, run, hardware
         self.today = date.today()
-        given = [name for name in ("hours", "gpus", "gpu", "price", "nodes", "efficiency") if getattr(run, name) is not None]
+        given = [name for name in ("hours", "price", "efficiency") if getattr(run, name) is not None]
         self.folder = place is not None and place.suffix.lower() != ".md"
         if given and not self.folder:
             raise ScaffoldError(f"--{given[0]}: is for the report; give --report DIR, a folder, too")
         if self.folder and place is not None and place.exists() and not place.is_dir():
             raise ScaffoldError(f"{place}: is a file; give --report a folder, or a Markdown file (.md)")
-        if run.hours is None and any(name not in ("gpu", "gpus") for name in given):
-            raise ScaffoldError(f"--{next(n for n in given if n not in ('gpu', 'gpus'))}: give --hours too, the time of the run on one machine")
+        if given and run.hours is None:
+            raise ScaffoldError(f"--{given[0]}: give --hours too, the time of the run on one machine")
         self.cost = self._cost() if run.hours is not None else None
 
     def _cost(self) -> dict[str, Any]:
+        """One machine against two, and against as many as are asked for."""
         from scaffold.cost.asked import Asked, study
 
-        run = self.run
-        asked = Asked(str(run.hours), run.gpus or 8, run.gpu, run.price, nodes=run.nodes or "1,2", efficiency=run.efficiency)
+        run, hardware = self.run, self.hardware()
+        machines = ",".join(str(n) for n in sorted({1, 2, hardware.nodes}))
+        asked = Asked(str(run.hours), max(1, hardware.gpus // hardware.nodes), hardware.gpu, run.price, nodes=machines, efficiency=run.efficiency)
         return study(asked, self.today).as_dict(self.today)
 
-    def write(self, found: Summary, plan: Plan, arguments: tuple[str, ...]) -> None:
+    def write(self, found: Summary, plan: Plan) -> None:
         """Write what is known."""
         if self.place is None:
             return
@@ -63,24 +66,25 @@ class Reporting:
             return
         from scaffold.report import full
 
-        memory, missing = self._memory(plan, arguments)
+        memory, missing = self._memory(plan)
         conversion = {key: value for key, value in found.as_dict().items() if key != "files"}
         report = full.report(self.today, f"{found.script} on several GPUs", cost=self.cost, memory=memory, conversion=conversion)
         report["assumptions"] += missing
         full.write(self.place, report)
         write_all({self.place / "conversion.md": markdown(found).encode()})
 
-    def _memory(self, plan: Plan, arguments: tuple[str, ...]) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    def _memory(self, plan: Plan) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
         """The memory of each GPU, where the GPU is named; else, and where it can't be told, what is missing."""
-        if self.run.gpu is None:
+        hardware = self.hardware()
+        if hardware.gpu is None and hardware.gpu_memory is None:
             return None, []
         from scaffold.cost.study import Assumption
         from scaffold.report.full import memory_of
         from scaffold.strategy import show
-        from scaffold.strategy.asked import Asked, decide
+        from scaffold.strategy.asked import decide
 
         try:
-            choice, _ = decide(Asked(plan.facts.project.entry.path, arguments, gpu=self.run.gpu, gpus=self.run.gpus or 8), plan)
+            choice, _ = decide(hardware, plan)
         except ScaffoldError as error:
             return None, [Assumption(f"memory is not estimated: {error}", "scaffold estimate").as_dict()]
         return memory_of(show.data(choice)), []

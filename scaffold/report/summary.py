@@ -33,7 +33,8 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a conversion did (or would do); ``command`` starts the result."""
+    """What a conversion did (or would do); ``command`` starts the result,
+    ``decision`` says why the strategy was chosen."""
 
     script: str
     strategy: str
@@ -43,6 +44,7 @@ class Summary:
     batch: str
     learning_rate: str
     command: str
+    decision: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

@@ -30,8 +30,10 @@ def _sentence(text: str) -> str:
 
 
 def summary(found: Summary, headline: str) -> str:
-    """The rules that acted, the diagnostics, the batch, the learning rate and the command."""
+    """Why this strategy, the rules that acted, the diagnostics, the batch, the learning rate and the command."""
     parts = [click.style(headline, bold=True)]
+    if found.decision:
+        parts.append("\n".join(found.decision))
     rows = [(r.id, r.name, str(r.places), r.why) for r in found.rules]
     if rows:
         parts.append(table([("rule", "name", "places", "what it does"), *rows]))

@@ -141,7 +141,7 @@ def hostile() -> dict[str, Any]:
     study = json.loads(json.dumps(MEMORY).replace("DDP", "X"))
     study["strategies"][0]["name"] = study["gpu"]["name"] = study["strategies"][0]["parts"][0]["name"] = HOSTILE
     conversion = {
-        "strategy": "ddp", "command": f"torchrun {HOSTILE}", "batch": HOSTILE, "learning_rate": HOSTILE,
+        "strategy": "ddp", "command": f"torchrun {HOSTILE}", "batch": HOSTILE, "learning_rate": HOSTILE, "decision": [HOSTILE],
         "rules": [{"id": "SC1", "name": HOSTILE, "places": 1, "why": HOSTILE}],
         "diagnostics": [{"path": HOSTILE, "line": 1, "rule": "SC1", "severity": "note", "why": HOSTILE, "do": HOSTILE}],
     }  # fmt: skip
@@ -178,11 +178,12 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_conversion_memory_and_cost_together(scaffold: Scaffold, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(script.parent / "config"))
-    done = scaffold("convert", script, "-o", "out", "--report", "report", "--hours", "10", "--gpu", "H100", "--price", "2.60", "--efficiency", "0.9")
+    done = scaffold("convert", script, "-o", "out", "--report", "report", "--hours", "10", "--gpu", "H100", "--price", "2.60", "--efficiency", "0.9", "--strategy", "auto")
     assert done.code == 0, done.err
     data = json.loads((script.parent / "report" / "report.json").read_text())
     assert {r["id"] for r in data["conversion"]["rules"]} >= {"SC101", "SC201", "SC301"}
     assert [s["cost"]["expected"] for s in data["cost"]["setups"]] == ["208.00", "231.11"]
+    assert any("decision: DDP" in line for line in data["conversion"]["decision"])
     assert data["memory"]["gpu"]["name"] == "H100" and data["memory"]["strategies"][0]["name"] == "DDP on 8 GPUs"
     assert "```diff" in (script.parent / "report" / "conversion.md").read_text()
     assert "DDP on 8 GPUs fits on H100" in (script.parent / "report" / "report.md").read_text()
@@ -192,7 +193,7 @@ def test_conversion_memory_and_cost_together(scaffold: Scaffold, script: Path, m
     ("words", "told"),
     [
         (["--hours", "10"], "give --report DIR"),
-        (["--gpu", "H100", "--report", "r.md"], "give --report DIR"),
+        (["--price", "2", "--report", "r.md"], "give --report DIR"),
         (["--report", "r", "--price", "2"], "give --hours too"),
         (["--report", "r", "--hours", "-1"], "--hours -1: must be above 0"),
         (["--report", "train.py"], "is a Python file"),
