@@ -18,14 +18,14 @@ def folder() -> Path:
 
 @cache
 def environment() -> jinja2.Environment:
-    """Where templates are looked up; an undefined name is an error, and values in HTML are escaped."""
+    """Where templates are looked up; an undefined name is an error, and values in HTML and SVG are escaped."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
+        autoescape=lambda name: name is not None and name.endswith((".html.j2", ".svg.j2")),
     )
 
 

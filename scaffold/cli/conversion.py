@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scaffold.cli.reporting import Reporting, Run
 from scaffold.convert import Conversion, convert
 from scaffold.errors import Refused, ScaffoldError
 from scaffold.plan import Options
@@ -27,6 +28,7 @@ from scaffold.source.rewrite import Rewritten
 from scaffold.source.write import check_clean, copy_project, write_all
 
 if TYPE_CHECKING:
+    from scaffold.strategy.asked import Asked
     from scaffold.verify import Report
 
 _OWN_WORK = re.compile(r'"RANK" not in os\.environ:\s*raise SystemExit\("launch with: torchrun ')
@@ -67,6 +69,7 @@ class Request:
     as_json: bool
     quiet: bool
     verbose: bool
+    run: Run = Run()
 
     def options(self) -> Options:
         """The choices that decide what is rewritten."""
@@ -76,10 +79,20 @@ class Request:
             self.partial, self.select, self.ignore, self.replicas, self.cpu_offload, self.activation_checkpointing,
         )  # fmt: skip
 
+    def hardware(self) -> Asked:
+        """What memory is estimated for."""
+        from scaffold.strategy.asked import Asked
+
+        return Asked(
+            self.script, self.arguments, self.params, self.gpu, self.gpu_memory, self.gpus, self.nodes,
+            shape=self.shape, probe=self.probe, no_exec=self.no_exec,
+        )  # fmt: skip
+
 
 def run(request: Request) -> int:
     """Carry out a request; return the exit status."""
     _check_places(request)
+    reporting = Reporting(request.report, request.run, request.hardware)
     try:
         conversion = convert(request.script, request.options())
     except Refused:
@@ -105,10 +118,7 @@ def run(request: Request) -> int:
         return 1
     launched = _launch_files(request, target) if request.launch else ""
     headline = _write(request, conversion)
-    if request.report:
-        from scaffold.report.markdown import markdown
-
-        write_all({request.report: markdown(found).encode()})
+    reporting.write(found, conversion.plan)
     _tell(request, found, _Outcome("converted", headline, tuple(conversion.changed), proof))
     if launched and not request.as_json:
         click.echo(f"\n{launched}", err=request.diff)
@@ -118,13 +128,9 @@ def run(request: Request) -> int:
 def _decided(request: Request, conversion: Conversion) -> tuple[Request, Conversion, tuple[str, ...]]:
     """Choose the strategy from memory, and convert by it; raises ``ScaffoldError`` where neither strategy fits the GPUs."""
     from scaffold.strategy import show
-    from scaffold.strategy.asked import Asked, decide
+    from scaffold.strategy.asked import decide
 
-    asked = Asked(
-        request.script, request.arguments, request.params, request.gpu, request.gpu_memory, request.gpus, request.nodes,
-        shape=request.shape, probe=request.probe, no_exec=request.no_exec,
-    )  # fmt: skip
-    choice, about = decide(asked, conversion.plan)
+    choice, about = decide(request.hardware(), conversion.plan)
     lines = (*about, *show.decision(choice))
     if choice.strategy == "none":
         raise ScaffoldError("\n".join([f"{request.script}: not converted", *lines]))
@@ -168,7 +174,7 @@ def _check_places(request: Request) -> None:
                 f"{request.output}: is not empty; choose a new folder, or overwrite with --allow-dirty"
             )
     if request.report and request.report.suffix == ".py":
-        raise ScaffoldError(f"{request.report}: is a Python file; give --report a Markdown file")
+        raise ScaffoldError(f"{request.report}: is a Python file; give --report a Markdown file or a folder")
 
 
 def _own_work(script: Path) -> bool:

@@ -32,9 +32,9 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
     help="ddp: the whole model on each GPU. fsdp2: parameters, gradients and optimizer state divided among them. "
     "auto: ddp if it fits the GPUs, else fsdp2 (see `scaffold estimate`).",
 )
-@click.option("--gpu", metavar="NAME", help="auto: GPU to decide for, for instance H100 (default: this machine's).")
+@click.option("--gpu", metavar="NAME", help="auto: GPU to decide for, for instance H100 (default: this machine's); --report DIR: whose memory and price are shown.")
 @click.option("--gpu-memory", metavar="SIZE", help="auto: memory of a GPU that scaffold does not know, for instance 24GiB.")
-@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True, help="auto, --launch: GPUs in all.")
+@click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True, help="auto, --launch, --report DIR: GPUs in all.")
 @click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="auto, --launch: machines they are in.")
 @click.option("--params", metavar="N", help="auto: number of parameters, instead of counting them: 350M, 8B.")
 @click.option("--input", "shape", metavar="SHAPE", help="auto: one GPU's batch, to simulate activations: 32x3x224x224, 16x128:int64.")
@@ -99,9 +99,12 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
-    metavar="FILE.md",
-    help="Write a report with each hunk and its rule.",
+    metavar="PLACE",
+    help="Write a report: FILE.md with each hunk and its rule, or a folder with JSON, Markdown, HTML and figures.",
 )
+@click.option("--hours", metavar="H", help="For the report's cost: hours of the run on one machine.")
+@click.option("--price", metavar="USD", help="For the report: dollars for a GPU-hour.")
+@click.option("--efficiency", metavar="E,E", help="For the report: share of the perfect speed-up on more machines.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every hunk with its rules.")
@@ -115,8 +118,10 @@ def command(as_json: bool, **given: Any) -> None:
     """
     quick_start()
     from scaffold.cli.conversion import Request, run
+    from scaffold.cli.reporting import Run
 
-    request = Request(as_json=as_json, **given)
+    about = Run(**{name: given.pop(name) for name in Run.__dataclass_fields__})
+    request = Request(as_json=as_json, run=about, **given)
     if not as_json:
         sys.exit(run(request))
     try:

@@ -1,87 +1,63 @@
-"""``scaffold cost``: time, GPU-hours and money of a run on one or more machines."""
+"""``scaffold cost``: what a run costs on one machine and on more."""
 
 from __future__ import annotations
 
 import json
-from decimal import Decimal, InvalidOperation
+import sys
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
 from scaffold.errors import ScaffoldError
 
-NONE_QUALIFIES = 3
 
+@click.command(
+    name="cost",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 done; 2 bad input; 3 no set-up keeps to --max-cost and --deadline.",
+)
+@click.option("--hours", required=True, metavar="H", help="Hours of the run on one machine; low,high or low,expected,high for a range.")
+@click.option("--gpus", type=int, default=8, show_default=True, metavar="N", help="GPUs of one machine.")
+@click.option("--gpu", metavar="NAME", help="GPU, for its price: H100, A100-80GB, L4.")
+@click.option("--price", metavar="USD", help="Dollars for a GPU-hour; low,high or low,expected,high for a range.")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="CSV file of prices: scaffold's, SkyPilot's or gpuhunt's.")
+@click.option("--provider", metavar="NAME", help="Count this provider's prices only.")
+@click.option("--nodes", default="1,2", show_default=True, metavar="N,N", help="Numbers of machines to compare.")
+@click.option("--efficiency", metavar="E,E", help="Share of the perfect speed-up on more machines; a line of the table for each.")
+@click.option("--measured", type=click.Path(path_type=Path), metavar="FILE", help="Take the efficiency from what `scaffold measure --json` wrote.")
+@click.option("--bandwidth", metavar="GBIT", help="Gbit/s between machines, for the model where --measured has no second machine.")
+@click.option("--mtbf", metavar="TIME", help="Count failures: how long a machine runs between two (500h, 30d).")
+@click.option("--checkpoint-every", metavar="TIME", help="Training between checkpoints (20min); default: the best interval.")
+@click.option("--save", metavar="TIME", help="How long a checkpoint takes (default: 30s).")
+@click.option("--restart", metavar="TIME", help="From a failure until training goes on (default: 10min).")
+@click.option("--spot-mtbf", metavar="TIME", help="Compare spot: how long a spot machine lasts on average.")
+@click.option("--spot-price", metavar="USD", help="Dollars for a GPU-hour of spot, instead of the table's.")
+@click.option("--max-cost", metavar="USD", help="Which set-ups cost no more, at the high estimate.")
+@click.option("--deadline", metavar="TIME", help="Which set-ups take no longer, at the high estimate (8h).")
+@click.option("--memory", type=click.Path(path_type=Path), metavar="FILE", help="What `scaffold estimate --json` wrote, for --report.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="DIR", help="Write the report: JSON, Markdown, HTML and SVG figures.")
+@click.option("--json", "as_json", is_flag=True, help="Print the study as JSON.")
+def command(as_json: bool, memory: Path | None, report: Path | None, **given: Any) -> None:
+    """Compare what a run costs, and how long it takes, on one machine and on more.
 
-def _decimals(text: str, option: str) -> list[Decimal]:
-    try:
-        return [Decimal(part.strip()) for part in text.split(",")]
-    except InvalidOperation:
-        raise ScaffoldError(f"{option} {text}: numbers with commas are needed, for instance 0.9,0.75") from None
-
-
-@click.command(name="cost", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--hours", required=True, help="Time of the run on the first set-up, in hours.")
-@click.option("--gpus", type=int, default=8, show_default=True, help="GPUs of each machine.")
-@click.option("--gpu", default="H100", show_default=True, help="Kind of GPU, to look its price up.")
-@click.option("--price", help="US dollars for one GPU and hour.")
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices to look up: TOML, or a CSV of SkyPilot or gpuhunt.")
-@click.option("--spot", is_flag=True, help="Take spot prices.")
-@click.option("--nodes", default="1", show_default=True, metavar="N,…", help="Numbers of machines; the first is the one that --hours is of.")
-@click.option("--efficiency", default="0.9,0.75", show_default=True, metavar="E,…", help="Shares of perfect speed-up on more machines.")
-@click.option("--measured", type=click.Path(path_type=Path), metavar="FILE.json", help="Efficiencies from `scaffold measure --json`, instead.")
-@click.option("--max-cost", help="US dollars that it may cost: exit status 3 if no set-up qualifies.")
-@click.option("--deadline", help="Hours in which it must end: exit status 3 if no set-up qualifies.")
-@click.option("--failures", help="Failures of one machine a day, to count lost work in: 0.01.")
-@click.option("--save", default="30", show_default=True, metavar="SECONDS", help="Time to save a checkpoint.")
-@click.option("--restart", default="10", show_default=True, metavar="MINUTES", help="Time to restart after a failure.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with the table and a picture.")
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Also write the table as Markdown.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, money as text.")
-def command(
-    hours: str,
-    gpus: int,
-    gpu: str,
-    price: str | None,
-    prices: Path | None,
-    spot: bool,
-    nodes: str,
-    efficiency: str,
-    measured: Path | None,
-    max_cost: str | None,
-    deadline: str | None,
-    failures: str | None,
-    save: str,
-    restart: str,
-    html: Path | None,
-    markdown: Path | None,
-    as_json: bool,
-) -> None:
-    """Show wall-clock time, GPU-hours and cost of a run on one machine and on more, and what the time saved costs.
+    Wall-clock is hours / (machines x efficiency); GPU-hours are wall-clock x GPUs; cost is GPU-hours x price.
 
     Example: scaffold cost --hours 10 --gpus 8 --gpu H100 --price 2.60 --nodes 1,2 --efficiency 0.9,0.75
     """
-    from scaffold.cost import report
-    from scaffold.cost.failures import failures as lost
-    from scaffold.cost.prices import price_for
-    from scaffold.cost.setups import setups
-    from scaffold.source.write import write_all
+    from scaffold.cost.asked import Asked, study
+    from scaffold.report.costs import text
 
-    counts = [int(n) for n in _decimals(nodes, "--nodes")]
-    shares = report.measured_efficiencies(measured) if measured else _decimals(efficiency, "--efficiency")
-    found = price_for(gpu, price, prices, spot)
-    (time,) = _decimals(hours, "--hours")[:1]
-    rows = setups(time, gpus, found.usd, counts, shares)
-    loss = None
-    if failures is not None:
-        loss = [
-            lost(row.hours, row.nodes, _decimals(failures, "--failures")[0], _decimals(save, "--save")[0] / 3600, _decimals(restart, "--restart")[0] / 60)
-            for row in rows
-        ]
-    limits = tuple(_decimals(text, name)[0] if text else None for text, name in ((max_cost, "--max-cost"), (deadline, "--deadline")))
-    data = report.collect(rows, found, loss, limits[0], limits[1], measured)
-    files = {path: text.encode() for path, text in ((html, report.html(data) if html else ""), (markdown, report.markdown(data) if markdown else "")) if path}
-    write_all(files)
-    click.echo(json.dumps(data, indent=2) if as_json else report.text(data))
-    if any(limits) and not any(row["qualifies"] for row in data["rows"]):
-        raise SystemExit(NONE_QUALIFIES)
+    if memory is not None and report is None:
+        raise ScaffoldError("--memory: is shown in the report; give --report DIR too")
+    today = date.today()
+    found = study(Asked(**given), today).as_dict(today)
+    if report is not None:
+        from scaffold.report import full
+
+        known = full.read_memory(memory) if memory else None
+        full.write(report, full.report(today, f"What {given['hours']} h on {given['gpus']} GPUs cost on more machines", cost=found, memory=known))
+    click.echo(json.dumps(found, indent=2) if as_json else text(found))
+    if not found["qualifies"]:
+        sys.exit(3)

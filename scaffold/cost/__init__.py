@@ -1,1 +1,1 @@
-"""What a run costs: wall-clock time, GPU-hours and money, in decimals."""
+"""What a run costs: prices, scaling over machines, failures, and whether a second machine is worth it."""

@@ -35,16 +35,17 @@ def find_gpu(name: str) -> Gpu:
 
     Raises ``ScaffoldError`` with the nearest names where there is none, or more than one.
     """
-    wanted = _key(name)
-    exact = [g for g in gpus().values() if _key(g.name) == wanted]
-    found = exact or [g for g in gpus().values() if _key(g.name).startswith(wanted)] or [g for g in gpus().values() if wanted.startswith(_key(g.name))]
+    wanted = key(name)
+    exact = [g for g in gpus().values() if key(g.name) == wanted]
+    found = exact or [g for g in gpus().values() if key(g.name).startswith(wanted)] or [g for g in gpus().values() if wanted.startswith(key(g.name))]
     if len(found) == 1:
         return found[0]
-    near = [g.name for g in found] or [n for n in gpus() if _key(n) in difflib.get_close_matches(wanted, [_key(n) for n in gpus()], 3, 0.4)] or list(gpus())
+    near = [g.name for g in found] or [n for n in gpus() if key(n) in difflib.get_close_matches(wanted, [key(n) for n in gpus()], 3, 0.4)] or list(gpus())
     what = "is several GPUs" if found else "is no GPU that scaffold knows"
     raise ScaffoldError(f"--gpu {name} {what}: {', '.join(near)}; for another, give --gpu-memory 24GiB")
 
 
-def _key(name: str) -> str:
-    key = "".join(c for c in name.lower() if c.isalnum())
-    return key.removeprefix("nvidia").removeprefix("geforce").removeprefix("amd")
+def key(name: str) -> str:
+    """What remains of a GPU's name where case, hyphens and a maker's name do not matter."""
+    plain = "".join(c for c in name.lower() if c.isalnum())
+    return plain.removeprefix("nvidia").removeprefix("geforce").removeprefix("amd")

@@ -25,7 +25,8 @@ class Plan:
     ``script`` and ``root`` are absolute paths inside the temporary copy; ``out`` is where each rank writes
     its records (``out/rank0`` ...). ``world`` is the number of processes of the *converted* run. ``steps``
     ends the run after that many optimizer steps. ``share`` lists the loaders whose batch the ranks divide.
-    ``replay`` names a file with the batches and draws the original must take.
+    ``replay`` names a file with the batches and draws the original must take. ``timed``: steps are timed, and nothing
+    else is watched that takes time.
     """
 
     script: str
@@ -38,6 +39,7 @@ class Plan:
     share: tuple[TrainLoader, ...] = ()
     replay: str | None = None
     writable: tuple[str, ...] = ()
+    timed: bool = False
 
     def write(self, path: Path) -> None:
         """Save as JSON."""

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class Recorder:
         self.rank = int(os.environ.get("RANK", "0")) if plan.converted else 0
         self.folder = Path(plan.out) / f"rank{self.rank}"
         self.steps = 0
+        self.at_end: Callable[[], None] = lambda: None
         self._pid = os.getpid()
         self._root = plan.root + os.sep
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

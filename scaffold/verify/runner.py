@@ -21,7 +21,7 @@ from scaffold.verify.recorder import Recorder
 
 def _install(plan: Plan, recorder: Recorder) -> Any:
     from scaffold.verify.shim import batchnorm, compiler, cuda, distributed
-    from scaffold.verify.watch import comm, data, files, noise, optim
+    from scaffold.verify.watch import comm, data, files, noise, optim, timing
 
     mode: Any = contextlib.nullcontext()
     if plan.cuda_on_cpu:
@@ -29,6 +29,11 @@ def _install(plan: Plan, recorder: Recorder) -> Any:
         compiler.install()
         distributed.install(plan.source())
         batchnorm.accept_cpu()
+    if plan.timed:
+        files.install(recorder)
+        recorder.at_end = timing.install(recorder).flush
+        return mode
+    if plan.cuda_on_cpu:
         batchnorm.install(recorder)
     comm.install(recorder)
     optim.install(recorder)
@@ -81,7 +86,9 @@ class _Run:
             group=comm.initialised(),
             children=children,
         )
-        self.keep(optim.final())
+        self.recorder.at_end()
+        if not self.plan.timed:
+            self.keep(optim.final())
         self.recorder.write("kept")
 
     def keep(self, state: dict[str, Any]) -> None:
