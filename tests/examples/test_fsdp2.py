@@ -11,7 +11,7 @@ from scaffold.plan import Options
 from scaffold.verify import compare
 
 
-@pytest.mark.parametrize(("name", "nproc"), [("char_gpt", 2), ("seq2seq", 2), ("trainer_class", 2), ("mnist_main", 4)])
+@pytest.mark.parametrize(("name", "nproc"), [("char_gpt", 2), ("trainer_class", 2), ("mnist_main", 4)])
 def test_sharded_example_trains_the_same(name: str, nproc: int, tmp_path: Path) -> None:
     pair = convert_example(name, tmp_path, Options(strategy="fsdp2"))
     report = compare(
