@@ -26,11 +26,11 @@ for step in range(1000):
     loss = model(torch.randn(16, 10)).sum()
     optimizer.zero_grad()
     loss.backward()
-    time.sleep(0.01 if dist.get_world_size() == 1 else 0.02)
+    time.sleep(0.03 if dist.get_world_size() == 1 else 0.06)
     optimizer.step()
 dist.destroy_process_group()
 """
-"""Steps of 10 ms on one process and 20 ms on two: an efficiency of one half."""
+"""Steps of 30 ms on one process and 60 ms on two: an efficiency of one half."""
 
 
 def measured(scaffold: Scaffold, *words: object) -> Any:
@@ -44,8 +44,8 @@ def test_scaling_is_measured(scaffold: Scaffold, here: Path) -> None:
     found = measured(scaffold, "train.py", "--nproc", "2,1", "--steps", "20", "--warmup", "3")
     one, two = found["sizes"]
     assert (one["nproc"], two["nproc"]) == (1, 2) and one["steps"] == two["steps"] == 20
-    assert 0.010 <= one["step_seconds"]["expected"] < 0.020 <= two["step_seconds"]["expected"] < 0.040
-    assert 0.3 < two["efficiency"]["expected"] < 0.75
+    assert 0.030 <= one["step_seconds"]["expected"] < two["step_seconds"]["expected"] and 0.060 <= two["step_seconds"]["expected"]
+    assert 0.3 < two["efficiency"]["expected"] < 0.9
     assert two["efficiency"]["low"] <= two["efficiency"]["expected"] <= two["efficiency"]["high"]
     assert one["samples_per_second"]["expected"] == pytest.approx(16 / one["step_seconds"]["expected"])
     assert two["samples_per_second"]["expected"] == pytest.approx(32 / two["step_seconds"]["expected"])
@@ -103,7 +103,7 @@ def test_a_script_of_one_process_is_told(scaffold: Scaffold, script: Path) -> No
         (SLOW, "--nproc 0", "--nproc 0: give numbers of processes"),
         (SLOW, "--nproc two", "--nproc two: give numbers of processes"),
         (SLOW, "--nproc 1 --bandwidth fast", "--bandwidth 'fast': is not a number"),
-        (SLOW.replace("0.01", "9"), "--nproc 1 --timeout 4", "no end after 4 s"),
+        (SLOW.replace("0.03", "9"), "--nproc 1 --timeout 4", "no end after 4 s"),
     ],
     ids=["few steps", "fails", "zero", "no number", "bandwidth", "timeout"],
 )

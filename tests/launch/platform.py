@@ -23,7 +23,8 @@ total = torch.ones(1)
 dist.all_reduce(total)
 rank, out = dist.get_rank(), pathlib.Path(os.environ["SEEN"])
 told = {"rank": rank, "world": int(total), "argv": sys.argv[1:], "host": os.environ.get("GROUP_RANK")}
-(out / f"{rank}-{os.getpid()}.json").write_text(json.dumps(told))
+(out / f"{rank}-{os.getpid()}.part").write_text(json.dumps(told))
+(out / f"{rank}-{os.getpid()}.part").rename(out / f"{rank}-{os.getpid()}.json")
 if "--wait" in sys.argv:
     (out / "ready").touch()
     while not stop:

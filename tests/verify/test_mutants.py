@@ -12,7 +12,7 @@ from scaffold.verify import Report
 from scaffold.verify.comparison import Comparison
 from tests.verify.mutants import ALL, ARGUMENTS, PAIRS, Mutant
 
-TIMEOUT = 20.0
+TIMEOUT = 40.0
 """Seconds for a converted run beyond the original's: those that hang end then."""
 
 

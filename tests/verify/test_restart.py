@@ -72,7 +72,7 @@ dist.destroy_process_group()
 def verdicts(tmp_path: Path, converted: str) -> dict[str, str]:
     (tmp_path / "train.py").write_text(ORIGINAL)
     (tmp_path / "converted.py").write_text(converted)
-    report = compare(tmp_path / "train.py", tmp_path / "converted.py", timeout=20)
+    report = compare(tmp_path / "train.py", tmp_path / "converted.py", timeout=60)
     return {check.id: check.verdict for check in report.checks if check.id.startswith("resume.")}
 
 
