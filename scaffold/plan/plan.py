@@ -149,14 +149,20 @@ class Plan:
 
     def torch(self, author: Author, source: Source) -> str:
         """How ``source`` refers to ``torch``; asks for the import where it does not yet."""
-        for statement in source.tree.body:
-            for small in getattr(statement, "body", ()) if isinstance(statement, cst.SimpleStatementLine) else ():
-                if isinstance(small, cst.Import):
-                    for alias in small.names:
-                        if isinstance(alias.name, cst.Name) and alias.name.value == "torch":
-                            return alias.evaluated_alias or "torch"
-        author.need(source, "import torch")
-        return "torch"
+        name = _imported(source, "torch")
+        if name is None:
+            author.need(source, "import torch")
+        return name or "torch"
+
+    def sleep(self, author: Author, source: Source) -> str:
+        """How ``source`` calls ``time.sleep``; asks for the import where it has none."""
+        module = _imported(source, "time")
+        if module is None and "time" in source.names:
+            author.need(source, "from time import sleep")
+            return "sleep"
+        if module is None:
+            author.need(source, "import time")
+        return f"{module or 'time'}.sleep"
 
     def dist(self, author: Author, source: Source) -> str:
         """How ``source`` refers to ``torch.distributed``; asks for the import."""
@@ -295,3 +301,14 @@ class Plan:
     def trackers(self) -> tuple[str, ...]:
         """Prefixes of experiment trackers' modules."""
         return api.TRACKERS
+
+
+def _imported(source: Source, module: str) -> str | None:
+    """The name that an ``import`` of ``module`` at the top level gives it."""
+    for statement in source.tree.body:
+        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.Import):
+                for alias in small.names:
+                    if isinstance(alias.name, cst.Name) and alias.name.value == module:
+                        return alias.evaluated_alias or module
+    return None

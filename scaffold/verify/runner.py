@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 import types
 import warnings
@@ -143,6 +144,8 @@ def main(plan_file: str, arguments: list[str]) -> int:
     plan = Plan.read(Path(plan_file))
     rank = os.environ.get("RANK", "0") if plan.converted else "0"
     folder = Path(plan.out) / f"rank{rank}"
+    from scaffold.verify.watch.comm import initialised
+
     stacks = (folder / "stacks.txt").open("w", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
     recorder = Recorder(plan)
@@ -156,4 +159,6 @@ def main(plan_file: str, arguments: list[str]) -> int:
     with mode:
         code = run.execute()
     sys.stdout.flush()
+    if initialised():
+        time.sleep(0.1)  # Gloo's threads free their last work
     return code

@@ -44,7 +44,7 @@ def test_scaling_is_measured(scaffold: Scaffold, here: Path) -> None:
     found = measured(scaffold, "train.py", "--nproc", "2,1", "--steps", "20", "--warmup", "3")
     one, two = found["sizes"]
     assert (one["nproc"], two["nproc"]) == (1, 2) and one["steps"] == two["steps"] == 20
-    assert 0.030 <= one["step_seconds"]["expected"] < two["step_seconds"]["expected"] and 0.060 <= two["step_seconds"]["expected"]
+    assert 0.030 <= one["step_seconds"]["expected"] < two["step_seconds"]["expected"] and two["step_seconds"]["expected"] >= 0.060
     assert 0.3 < two["efficiency"]["expected"] < 0.9
     assert two["efficiency"]["low"] <= two["efficiency"]["expected"] <= two["efficiency"]["high"]
     assert one["samples_per_second"]["expected"] == pytest.approx(16 / one["step_seconds"]["expected"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import wraps
 from typing import Any
 
@@ -29,6 +30,17 @@ def _gloo(function: Any) -> Any:
             kwargs["backend"] = "gloo"
         kwargs.pop("device_id", None)
         return function(*args, **kwargs)
+
+    return wrapped
+
+
+def _unhurried(destroy: Any) -> Any:
+    """Gloo's threads need Python's lock to free their last work: a process that ends before them aborts or hangs."""
+
+    @wraps(destroy)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.1)
+        return destroy(*args, **kwargs)
 
     return wrapped
 
@@ -96,6 +108,7 @@ def install(source: str) -> None:
         setattr(fsdp, "fully_shard", _in_single_precision(fsdp.fully_shard))  # noqa: B010
     patch_both("init_process_group", _gloo(c10d.init_process_group))
     patch_both("new_group", _gloo(c10d.new_group))
+    patch_both("destroy_process_group", _unhurried(c10d.destroy_process_group))
     patch_both("barrier", _without_devices(c10d.barrier))
     patch_both("all_reduce", _average(c10d.all_reduce))
     patch_both("is_nccl_available", lambda: True)
