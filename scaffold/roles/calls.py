@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -19,6 +20,7 @@ from scaffold.roles.values import (
     Map,
     Mod,
     Obj,
+    Partial,
     Scope,
     Seq,
     Tag,
@@ -144,6 +146,8 @@ def _call_one(it: Interpreter, node: cst.Call, obj: Obj, args: list[Val], kwargs
         return _call_instance(it, node, obj, args, kwargs)
     if isinstance(obj, Bound):
         return _call_method(it, node, obj, args, kwargs)
+    if isinstance(obj, Partial) and obj.func is not None:
+        return _call_one(it, node, obj.func, args, {**obj.kwargs, **kwargs})
     return combined(*args, *kwargs.values())
 
 
@@ -452,7 +456,11 @@ def _external_result(it: Interpreter, node: cst.Call, name: str, args: list[Val]
         assert isinstance(made_map, Map)
         if any(isinstance(o, Ext) and o.name == "list" for o in first.objs):
             made_map.rest = Val((it.at_site(node, "default", lambda: Seq(node)),))
+        elif any(isinstance(o, (Class, Func)) for o in first.objs):
+            made_map.rest = join(*(_call_one(it, node, o, [], {}) for o in first.objs))
         return Val((made_map,))
+    if name == "functools.partial" and len(args) == 1:
+        return Val(tuple(it.at_site(node, o, partial(Partial, node, o, kwargs)) for o in first.objs))
     if name in {"dict", "collections.OrderedDict"}:
         return _mapping_call(it, node, args, kwargs)
     if name in _PASS_THROUGH or name in _PAIRING:

@@ -162,6 +162,14 @@ class Bound(Obj):
     name: str = ""
 
 
+@dataclass(eq=False, slots=True, repr=False)
+class Partial(Obj):
+    """A callable with keyword arguments given beforehand (``functools.partial``)."""
+
+    func: Obj | None = None
+    kwargs: dict[str, Val] = field(default_factory=dict)
+
+
 class Val(NamedTuple):
     """What an expression may be: possible objects, and tags on its data."""
 

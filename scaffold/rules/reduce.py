@@ -41,7 +41,7 @@ def before_statement(plan: Plan, author: Author, source: Source, statement: cst.
     text = source.code(part.node)
     name = plan.local_name(source, part.node, f"{'mean' if part.kind == 'mean' else 'total'}_{_word(part.node)}")
     one_line = " ".join(text.split()) if "\n" in text else text
-    author.before(source, statement, f"{name} = {reducer(plan, author, source, part.kind)}({one_line})", HOIST)
+    author.before(source, source.small(statement, part.node), f"{name} = {reducer(plan, author, source, part.kind)}({one_line})", HOIST)
     author.replace(source, part.node, name)
 
 

@@ -100,8 +100,16 @@ class Author:
             self.wrap(source, node, f"{name}(", ")")
 
     def before(self, source: Source, statement: cst.CSTNode, code: str, order: int = BEFORE, above_comments: bool = False) -> None:
-        """Insert lines before a statement (and the comments right above it), at its indentation; a one-line suite is opened up."""
+        """Insert lines before a statement (and the comments right above it), at its indentation; a one-line suite is opened up.
+
+        A small statement behind a semicolon gets a line of its own.
+        """
         suite = source.parents.get(statement)
+        if isinstance(suite, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and (at := list(suite.body).index(statement)):  # type: ignore[arg-type]
+            self._split(source, suite, at, code, order)
+            return
+        if isinstance(suite, cst.SimpleStatementLine):
+            statement, suite = suite, source.parents.get(suite)
         if isinstance(suite, cst.SimpleStatementSuite):
             start = source.span(suite.body[0])[0]
             indent = source.indent(source.parents[suite]) + source.tree.default_indent
@@ -112,6 +120,16 @@ class Author:
         while above_comments and (line := source.line_above(start)) is not None and source.data[line:start].lstrip().startswith(b"#"):
             start = line
         self.splice(source, start, start, _indented(source, code, source.indent(statement)), order)
+
+    def _split(self, source: Source, line: cst.SimpleStatementLine | cst.SimpleStatementSuite, at: int, code: str, order: int) -> None:
+        """End the line behind its first ``at`` statements, and insert lines before the rest."""
+        indent = source.indent(line if isinstance(line, cst.SimpleStatementLine) else source.parents[line])
+        if isinstance(line, cst.SimpleStatementSuite):
+            indent += source.tree.default_indent
+            start = source.span(line.body[0])[0]
+            self.splice(source, start, start, source.newline + indent, order)
+        end, start = source.span(line.body[at - 1])[1], source.span(line.body[at])[0]
+        self.splice(source, end, start, source.newline + _indented(source, code, indent) + indent, order)
 
     def after(self, source: Source, statement: cst.CSTNode, code: str, order: int = AFTER) -> None:
         """Insert lines after a statement (after its whole body), at its indentation."""

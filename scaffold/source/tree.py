@@ -176,6 +176,12 @@ class Source:
             node = parent
         return node
 
+    def small(self, statement: cst.CSTNode, node: cst.CSTNode) -> cst.CSTNode:
+        """The part of a line of several statements (``a(); b()``) that contains ``node``; else ``statement``."""
+        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1:
+            return next(n for n in [node, *self.ancestors(node)] if n in statement.body)
+        return statement
+
     def suite(self, statement: cst.CSTNode) -> Suite:
         """The block whose direct child ``statement`` is."""
         node = self.parents[statement]

@@ -100,6 +100,8 @@ def _convert(plan: Plan, author: Author, loader: Loader) -> Iterable[Diagnostic]
         arguments.append(f"drop_last={source.code(drop.value)}")
     elif drop is None and "drop_last" in loader.inst.kwargs and shuffle.mapping is not None:
         arguments.append(f'drop_last={shuffle.mapping}.get("drop_last", False)')
+    elif drop is None and _bound(loader, "drop_last") == [True]:
+        arguments.append("drop_last=True")
     if shuffle.text != "False" and is_remade(plan.facts, loader):
         arguments.append(f"seed={broadcast_object(plan, author, source)}(int({plan.torch(author, source)}.randint(2**31, ())))")
     sampler = f"DistributedSampler({', '.join(arguments)})"
@@ -134,7 +136,14 @@ def _shuffle(loader: Loader) -> _Shuffle:
         return _Shuffle(arg, text_or_none, arg.keyword is None, mapping)
     if mapping is not None and "shuffle" in loader.inst.kwargs:
         return _Shuffle(None, f'{mapping}.get("shuffle", False)', False, mapping)
+    if _bound(loader, "shuffle") == [True]:
+        return _Shuffle(None, None, False, mapping)
     return _Shuffle(None, "False", False, mapping)
+
+
+def _bound(loader: Loader, name: str) -> list[object]:
+    """What an argument is that was given beforehand (``functools.partial(DataLoader, shuffle=True)``), not in this call."""
+    return list(loader.inst.kwargs[name].consts()) if name in loader.inst.kwargs else []
 
 
 def argument_at(loader: Loader, name: str) -> cst.Arg | None:
@@ -197,4 +206,4 @@ def _place(author: Author, loader: Loader, shuffle: _Shuffle, sampler: str, cond
         start = source.span(star)[0]
         author.splice(source, start, start, f"sampler={sampler}, ")
         return
-    author.add_argument(source, call, f"sampler={sampler}")
+    author.add_argument(source, call, f"sampler={sampler}" if shuffle.text == "False" else f"shuffle=False, sampler={sampler}")

@@ -68,6 +68,8 @@ def _trains(plan: Plan, event: Event) -> bool:
     """Whether reading the loader here feeds training (an evaluation over training data needs no new order)."""
     if event.kind == "call":
         return bool(event.loops) or bool(plan.facts.backwards)
+    if isinstance(event.node, cst.For) and isinstance(event.source.function(event.node), cst.FunctionDef) and any(isinstance(n, cst.Yield) for n in walk(event.node.body)):
+        return True
     return any(x.node is event.node for e in plan.facts.backwards for x in e.loops)
 
 

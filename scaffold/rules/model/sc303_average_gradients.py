@@ -32,7 +32,7 @@ from scaffold.roles.facts import Optimizer
 from scaffold.rules import Diagnostic
 from scaffold.rules.common import collective_device
 from scaffold.source.edits import AFTER, HOIST, Author
-from scaffold.source.tree import Source, Statement
+from scaffold.source.tree import Source, Statement, walk
 
 ID = "SC303"
 NAME = "average-gradients"
@@ -98,12 +98,14 @@ def _optimizer_text(source: Source, node: cst.CSTNode, name: str) -> str | None:
     return source.code(node.func.value) if isinstance(node.func, cst.Attribute) else None
 
 
-def _first_use(plan: Plan, source: Source, step: cst.CSTNode) -> Statement:
+def _first_use(plan: Plan, source: Source, step: cst.CSTNode) -> cst.CSTNode:
     """The first statement after the backward that reads the gradients: clipping, unscaling, a hand-written update, or the step."""
     backwards = {e.node for e in plan.facts.backwards if e.node in source.parents}
     readers = {e.node for e in plan.facts.trace.of_kind("call") if e.name.startswith(_READS)}
     readers |= {n for n, v in plan.facts.trace.values.items() if isinstance(n, cst.Attribute) and n.attr.value == "grad"}
     first = source.statement(step)
+    if (alone := _behind_backward(source, first, step, backwards, readers)) is not None:
+        return alone
     for suite in suites(source, first):
         if isinstance(suite, cst.SimpleStatementSuite):
             continue
@@ -120,6 +122,18 @@ def _first_use(plan: Plan, source: Source, step: cst.CSTNode) -> Statement:
         if isinstance(source.parents.get(suite), (cst.For, cst.While)):
             break
     return first
+
+
+def _behind_backward(source: Source, line: cst.CSTNode, step: cst.CSTNode, backwards: set[cst.CSTNode], readers: set[cst.CSTNode]) -> cst.CSTNode | None:
+    """On a line of several statements (``loss.backward(); optimizer.step()``), the first behind the backward that reads the gradients."""
+    line = source.parents[line] if isinstance(source.parents[line], cst.SimpleStatementSuite) else line
+    if not isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        return None
+    inside = [set(walk(small)) for small in line.body]
+    behind = [i + 1 for i, nodes in enumerate(inside) if nodes & backwards]
+    if not behind:
+        return None
+    return next((line.body[i] for i in range(behind[-1], len(inside)) if inside[i] & (readers | {step})), None)
 
 
 def _same_start(plan: Plan, author: Author, optimizer: Optimizer) -> Iterable[Diagnostic]:
