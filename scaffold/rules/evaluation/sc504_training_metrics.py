@@ -34,7 +34,7 @@ from scaffold.plan.locals import CLEAN, Part, made_of, parts, sharing
 from scaffold.plan.outputs import outputs
 from scaffold.plan.regions import behind, divided_loops, inside
 from scaffold.roles.facts import StepLoop, deep_tags
-from scaffold.roles.values import LOCAL, Ext, Inst, Obj, Seq
+from scaffold.roles.values import LOCAL, Class, Ext, Inst, Obj, Seq
 from scaffold.rules import Diagnostic
 from scaffold.rules.reduce import at_loop_end, before_statement, in_place
 from scaffold.source.edits import Author
@@ -193,11 +193,29 @@ def _kept_state(plan: Plan, nodes: set[cst.CSTNode]) -> _Kept:
 def _reads(plan: Plan, node: cst.CSTNode, kept: _Kept) -> bool:
     """Whether a node reads what a loop kept: such an attribute, or a reduction of such a sequence."""
     if isinstance(node, cst.Attribute):
-        return any((i, node.attr.value) in kept.attributes for i in plan.facts.trace.value(node.value).insts())
+        insts = plan.facts.trace.value(node.value).insts()
+        return any((i, node.attr.value) in kept.attributes or _getter_reads(i, node.attr.value, kept, is_property=True) for i in insts)
     assert isinstance(node, cst.Call)
+    if isinstance(node.func, cst.Attribute) and not node.args:
+        name = node.func.attr.value
+        if any(_getter_reads(i, name, kept, is_property=False) for i in plan.facts.trace.value(node.func.value).insts()):
+            return True
     read = [n for a in node.args for n in (walk(a.value) if isinstance(a.value, (cst.ListComp, cst.GeneratorExp)) else (a.value,))]
     objs = [o for n in read for o in plan.facts.trace.value(n).objs]
     return any(o in kept.sequences for o in objs) and any(isinstance(o, Ext) for o in plan.facts.trace.value(node.func).objs)
+
+
+def _getter_reads(inst: Inst, name: str, kept: _Kept, is_property: bool) -> bool:
+    """Whether a method that only computes something (``return self.total / self.count``) reads what a loop kept in its object."""
+    classes = [c.node for c in inst.cls.mro() if isinstance(c, Class) and c.node is not None] if isinstance(inst.cls, Class) else []
+    method = next((d for c in classes for d in c.body.body if isinstance(d, cst.FunctionDef) and d.name.value == name), None)
+    if method is None or bool(method.decorators) != is_property or not method.params.params:
+        return False
+    inner = list(walk(method.body))
+    if any(isinstance(n, (cst.For, cst.While, cst.Assign, cst.AugAssign, cst.Yield)) for n in inner):
+        return False
+    read = {n.attr.value for n in inner if isinstance(n, cst.Attribute) and isinstance(n.value, cst.Name) and n.value.value == method.params.params[0].name.value}
+    return any((inst, name) in kept.attributes for name in read)
 
 
 def _within_done(source: Source, node: cst.CSTNode, done: set[cst.CSTNode]) -> bool:
