@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from scaffold.errors import Refused
 from scaffold.plan import Plan
 from scaffold.plan.locals import Part
 from scaffold.rules.common import reducer
@@ -38,11 +39,32 @@ def before_statement(plan: Plan, author: Author, source: Source, statement: cst.
     if part.kind == "count":
         _times_world_size(plan, author, source, part.node)
         return
+    if variable := _bound_by_comprehension(source, statement, part.node):
+        raise Refused(
+            f"{source.name}:{source.line(part.node)}: {source.code(part.node)!r} is one rank's share, and a line before this one cannot reduce it: "
+            f"{variable} is a variable of the comprehension; collect the values in a list by a loop or a comprehension before this line, and show that"
+        )
     text = source.code(part.node)
     name = plan.local_name(source, part.node, f"{'mean' if part.kind == 'mean' else 'total'}_{_word(part.node)}")
     one_line = " ".join(text.split()) if "\n" in text else text
     author.before(source, source.small(statement, part.node), f"{name} = {reducer(plan, author, source, part.kind)}({one_line})", HOIST)
     author.replace(source, part.node, name)
+
+
+def _bound_by_comprehension(source: Source, statement: cst.CSTNode, node: cst.CSTNode) -> str | None:
+    """A name in ``node`` that only exists in a comprehension around it."""
+    names = {n.value for n in walk(node) if isinstance(n, cst.Name)}
+    for outer in source.ancestors(node):
+        if outer is statement:
+            break
+        if isinstance(outer, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+            level: cst.CompFor | None = outer.for_in
+            while level is not None:
+                bound = {n.value for n in walk(level.target) if isinstance(n, cst.Name)}
+                if names & bound:
+                    return min(names & bound)
+                level = level.inner_for_in
+    return None
 
 
 def _times_world_size(plan: Plan, author: Author, source: Source, node: cst.BaseExpression) -> None:

@@ -156,7 +156,7 @@ def _read_behind(plan: Plan, author: Author, loops: list[StepLoop], nodes: set[c
         for place in behind(plan.facts, loop):
             skip = {n for n in place.nodes if any(a in nodes for a in place.source.ancestors(n))}
             for node in place.nodes:
-                if node in done or node in skip or not isinstance(node, (cst.Attribute, cst.Call)) or isinstance(place.source.parents[node], cst.AssignTarget):
+                if node in done or node in skip or not isinstance(node, (cst.Attribute, cst.Call)) or isinstance(place.source.parents[node], (cst.AssignTarget, cst.Expr)):
                     continue
                 kinds = local_kinds(plan.facts, node, plan.sharded)
                 if len(kinds) != 1 or not kinds <= CLEAN or not _reads(plan, node, kept) or _within_done(place.source, node, done):
