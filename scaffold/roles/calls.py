@@ -214,15 +214,8 @@ def find_method(it: Interpreter, inst: Inst, name: str, after: Class | None = No
     """The project method ``name`` of an instance, bound to it; ``after`` starts behind that class in the MRO."""
     if not isinstance(inst.cls, Class):
         return None
-    order = inst.cls.mro()
-    if after is not None and after in order:
-        order = order[order.index(after) + 1 :]
-    for base in order:
-        if isinstance(base, Class) and base.scope is not None:
-            for obj in base.scope.vars.get(name, NOTHING).objs:
-                if isinstance(obj, Func):
-                    return _bind(it, obj, inst)
-    return None
+    func = inst.cls.method(name, after)
+    return _bind(it, func, inst) if func is not None else None
 
 
 def _bind(it: Interpreter, func: Func, inst: Obj) -> Func:

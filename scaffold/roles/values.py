@@ -112,6 +112,18 @@ class Class(Obj):
                 out += base.mro() if isinstance(base, Class) else [base]
         return out
 
+    def method(self, name: str, after: Class | None = None) -> Func | None:
+        """The project function that ``name`` is, unbound; ``after`` starts behind that class in the MRO."""
+        order = self.mro()
+        if after is not None and after in order:
+            order = order[order.index(after) + 1 :]
+        for base in order:
+            if isinstance(base, Class) and base.scope is not None:
+                for obj in base.scope.vars.get(name, NOTHING).objs:
+                    if isinstance(obj, Func):
+                        return obj
+        return None
+
 
 @dataclass(eq=False, slots=True, repr=False)
 class Inst(Obj):

@@ -207,9 +207,9 @@ def _reads(plan: Plan, node: cst.CSTNode, kept: _Kept) -> bool:
 
 def _getter_reads(inst: Inst, name: str, kept: _Kept, is_property: bool) -> bool:
     """Whether a method that only computes something (``return self.total / self.count``) reads what a loop kept in its object."""
-    classes = [c.node for c in inst.cls.mro() if isinstance(c, Class) and c.node is not None] if isinstance(inst.cls, Class) else []
-    method = next((d for c in classes for d in c.body.body if isinstance(d, cst.FunctionDef) and d.name.value == name), None)
-    if method is None or bool(method.decorators) != is_property or not method.params.params:
+    func = inst.cls.method(name) if isinstance(inst.cls, Class) else None
+    method = func.node if func is not None else None
+    if not isinstance(method, cst.FunctionDef) or bool(method.decorators) != is_property or not method.params.params:
         return False
     inner = list(walk(method.body))
     if any(isinstance(n, (cst.For, cst.While, cst.Assign, cst.AugAssign, cst.Yield)) for n in inner):
