@@ -1,0 +1,73 @@
+"""Every trained model is wrapped, once, and last.
+
+A model that is not wrapped by DDP (or sharded) trains alone on each rank: the copies drift apart and nothing says so. The move
+to the device comes before the wrapper, and so does the conversion to SyncBatchNorm.
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from scaffold.check import kinds
+from scaffold.check.code import own_of, tail
+from scaffold.check.finding import Finding
+from scaffold.check.flow import body_of, read, text_of
+from scaffold.check.reading import Reading
+
+ID = "SC301"
+NAME = "wrap-model"
+
+
+def check(reading: Reading) -> Iterator[Finding]:
+    """Trained without a wrapper; wrapped before the move; a wrapper within a wrapper."""
+    program = reading.program
+    if reading.starts and not reading.wraps and program.trains and not _averages_gradients(reading) and not program.calls("parallelize_module", "distribute_module", "register_comm_hook"):
+        called = program.trains[0]
+        yield reading.at(
+            ID, "error", called.code, called.call, "gradients are never averaged: no model is wrapped by DDP or sharded, so that each rank trains a model of its own",
+            "wrap the model: DistributedDataParallel(model), and call the wrapper in training",
+        )  # fmt: skip
+    for called in program.calls("DataParallel"):
+        if program.distributed and called.code.dotted(called.call.func).endswith("DataParallel") and not _instead_of_ddp(called.code, called.call):
+            yield reading.at("SC311", "error", called.code, called.call, "nn.DataParallel in a program of one process per GPU: each process spreads its batch over all GPUs", "remove it; DDP takes its place")
+    for called in program.calls("DistributedDataParallel"):
+        code, call = called
+        name = next((text_of(t) for t in _targets(code.statement(call))), "")
+        if not name:
+            continue
+        for node in own_of(body_of(code, call)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"to", "cuda"} and node.lineno > call.lineno and text_of(node.func.value) == name and not code.apart(call, node):
+                yield reading.at(ID, "error", code, node, "the model is moved after DDP wrapped it: DDP keeps the parameters it saw on the old device", "move the model first, then wrap it")
+            if isinstance(node, ast.Call) and tail(code.dotted(node.func)) == "convert_sync_batchnorm" and node.lineno > call.lineno and node.args and read(node.args[0]) & {name, f"{name}.module"}:
+                yield reading.at("SC308", "error", code, node, "BatchNorm layers are replaced after DDP wrapped the model", "convert_sync_batchnorm first, then DDP")
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else []
+
+
+def _averages_gradients(reading: Reading) -> bool:
+    """Gradients go through a collective by hand, in a function that is called."""
+    for called in reading.program.calls("all_reduce", "reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "all_gather"):
+        code, call = called
+        function = code.function(call)
+        around = function if function is not None else code.statement(call)
+        if function is not None and function not in reading.program.callers and isinstance(code.scope[function], ast.Module):
+            continue
+        if any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(around)):
+            return True
+    return False
+
+
+def _instead_of_ddp(code: object, call: ast.Call) -> bool:
+    """A branch beside the one with DDP, for runs without torchrun."""
+    parent = getattr(code, "parent", {})
+    node: ast.AST | None = call
+    while node is not None:
+        above = parent.get(node)
+        if isinstance(above, ast.If):
+            return True
+        node = above
+    return False

@@ -1,0 +1,68 @@
+"""What a check is given: a program, and the answers about it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+
+from scaffold.check import kinds
+from scaffold.check.code import Code, tail
+from scaffold.check.finding import Finding
+from scaffold.check.loops import Loops
+from scaffold.check.places import Places
+from scaffold.check.program import Program
+from scaffold.check.values import Held, Values
+
+
+@dataclass(eq=False)
+class Reading:
+    """A program as it was read."""
+
+    program: Program
+
+    @property
+    def values(self) -> Values:
+        """What each name holds."""
+        return self.program.values
+
+    @cached_property
+    def places(self) -> Places:
+        """Who runs a line."""
+        return Places(self.program)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """Training and evaluation loops."""
+        return Loops(self.program)
+
+    @cached_property
+    def starts(self) -> bool:
+        """Whether the program makes a process group itself."""
+        return bool(self.program.calls("init_process_group", "init_device_mesh"))
+
+    @cached_property
+    def wraps(self) -> bool:
+        """Whether a model is wrapped by DDP, or sharded."""
+        return bool(self.program.calls("DistributedDataParallel", "fully_shard", "FullyShardedDataParallel"))
+
+    @cached_property
+    def inner(self) -> set[Held]:
+        """Modules that a DDP wrapper holds."""
+        return {held for held, calls in self.values.wrapped.items() if any(tail(c.dotted(n.func)) == "DistributedDataParallel" for c, n in calls) and held.kind in {kinds.MADE, kinds.INSTANCE, kinds.DDP}}
+
+    def around(self, code: Code, expr: ast.AST) -> bool:
+        """Whether an expression is the module inside a DDP wrapper and never the wrapper itself."""
+        held = self.values.of(code, expr)
+        if any(h.kind in {kinds.DDP, kinds.FSDP} for h in held):
+            return False
+        return any(h.kind == kinds.INNER for h in held) or bool(held & self.inner and any(h.kind == kinds.MADE for h in held & self.inner))
+
+    def alone(self, code: Code, node: ast.AST) -> bool:
+        """Whether rank 0 alone comes to ``node``."""
+        return self.places.guard(code, node) is not None
+
+    def at(self, rule: str, severity: str, code: Code, node: ast.AST, why: str, do: str) -> Finding:
+        """A finding at a node."""
+        line = getattr(node, "lineno", 1)
+        return Finding(code.name, line, rule, severity, why, do, getattr(node, "end_lineno", None) or line)

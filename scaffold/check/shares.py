@@ -1,0 +1,96 @@
+"""Whether a loader gives each rank its part of the data."""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+
+from scaffold.check import kinds
+from scaffold.check.code import Code, tail
+from scaffold.check.reading import Reading
+from scaffold.check.values import Held
+
+RANDOM = {"RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler", "SequentialSampler", "BatchSampler"}
+
+
+class Share(Enum):
+    """What a rank reads."""
+
+    PART = "part"
+    WHOLE = "whole"
+    UNKNOWN = "unknown"
+
+
+def argument(call: ast.Call, name: str, position: int = -1) -> ast.expr | None:
+    """The value given for a parameter by name, or at a position."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if 0 <= position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: position + 1]):
+        return call.args[position]
+    return None
+
+
+def share(reading: Reading, loader: Held) -> Share:
+    """What each rank gets of a loader."""
+    call, code = loader.node, loader.code
+    if not isinstance(call, ast.Call) or code is None:
+        return Share.UNKNOWN
+    for name, position in (("sampler", 3), ("batch_sampler", 4)):
+        sampler = argument(call, name, position)
+        if sampler is not None and not (isinstance(sampler, ast.Constant) and sampler.value is None):
+            return _sampler(reading, code, sampler)
+    if any(k.arg is None for k in call.keywords) and not _no_sampler(reading, code, call):
+        return Share.UNKNOWN
+    data = argument(call, "dataset", 0)
+    if data is None:
+        return Share.UNKNOWN
+    if reading.values.differs(code, data):
+        return Share.PART
+    if any(h.kind in {kinds.SAMPLER, kinds.LOADER} for h in reading.values.of(code, data)):
+        return Share.UNKNOWN
+    if _iterable(reading, code, data):
+        return Share.UNKNOWN
+    return Share.WHOLE
+
+
+def _no_sampler(reading: Reading, code: Code, call: ast.Call) -> bool:
+    """The dictionaries that a loader is given by ``**`` are literals of this function without a sampler."""
+    text = code.text
+    return "sampler" not in text
+
+
+def _sampler(reading: Reading, code: Code, sampler: ast.expr) -> Share:
+    held = reading.values.of(code, sampler)
+    if any(h.kind in {kinds.SAMPLER, kinds.RANKED, kinds.RANK} for h in held):
+        return Share.PART
+    made = [h for h in held if h.kind in {kinds.MADE, kinds.INSTANCE}]
+    if not made:
+        return Share.UNKNOWN
+    return Share.WHOLE if all(_draws_all(reading, h) for h in made) else Share.UNKNOWN
+
+
+def _draws_all(reading: Reading, held: Held) -> bool:
+    """A sampler of torch's that knows no rank, or one of the program's whose class has no word of ranks."""
+    if held.kind == kinds.INSTANCE and isinstance(held.node, ast.ClassDef) and held.code is not None:
+        return not any(word in ast.unparse(held.node) for word in ("rank", "replica", "world", "dist")) and not any("Distributed" in ast.unparse(b) for b in held.node.bases)
+    if isinstance(held.node, ast.Call) and held.code is not None:
+        name = tail(held.code.dotted(held.node.func))
+        found = reading.program.definition(held.code, held.code.dotted(held.node.func))
+        if found is not None:
+            return True
+        if name in RANDOM:
+            inner = held.node.args[0] if held.node.args else None
+            return not (name == "BatchSampler" and inner is not None and reading.values.has(held.code, inner, kinds.SAMPLER, kinds.RANKED))
+    return False
+
+
+def _iterable(reading: Reading, code: Code, data: ast.expr) -> bool:
+    """Iterable data sets read themselves: whether they know their rank is asked elsewhere."""
+    for held in reading.values.of(code, data):
+        if held.kind == kinds.INSTANCE and isinstance(held.node, ast.ClassDef) and held.code is not None:
+            names = {i.name for _, c in reading.program.base(held.code, held.node) for i in c.body if isinstance(i, ast.FunctionDef)}
+            bases = {ast.unparse(b) for _, c in reading.program.base(held.code, held.node) for b in c.bases}
+            if "__getitem__" not in names and ("__iter__" in names or any("Iterable" in b for b in bases)):
+                return True
+    return False
