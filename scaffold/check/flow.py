@@ -176,3 +176,21 @@ def targets_of(code: Code, call: ast.AST) -> list[ast.expr]:
     for target, _ in assigned(code.statement(call)):
         found.append(target)
     return found
+
+
+def own_sources(code: Code, expr: ast.AST) -> Iterator[Where]:
+    """Nodes of ``expr`` and of what its names were assigned, within its function."""
+    body = body_of(code, expr)
+    seen: set[ast.AST] = set()
+    queue: list[ast.AST] = [expr]
+    while queue:
+        part = queue.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        names: set[str] = set()
+        for node in ast.walk(part):
+            yield code, node
+            if isinstance(node, ast.Name) and not isinstance(code.parent.get(node), ast.Attribute):
+                names.add(node.id)
+        queue += [value for node in own_of(body) for target, value in assigned(node) if text_of(target) in names]

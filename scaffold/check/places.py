@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 
 from scaffold.check import kinds
-from scaffold.check.code import SCOPES, Code, Function, tail
+from scaffold.check.code import SCOPES, Code, Function, own_of, parameters, tail
+from scaffold.check.flow import assigned, text_of
 from scaffold.check.program import Program
 
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 _DECORATORS = ("rank_zero_only", "main_process_only", "master_only", "on_main_process", "rank0_only", "only_on_master", "master_process_only", "rank_zero")
+
+
+def _is_none(expr: ast.expr) -> bool:
+    return isinstance(expr, ast.Constant) and expr.value is None
 
 
 class Places:
@@ -61,7 +66,44 @@ class Places:
     def _holds(self, code: Code, test: ast.expr, kind: str) -> bool:
         if isinstance(test, ast.BoolOp) and kind == kinds.OTHERS and isinstance(test.op, ast.And):
             return any(self._holds(code, v, kind) for v in test.values)
-        return self.program.values.has(code, test, kind)
+        return self.program.values.has(code, test, kind) or (kind == kinds.MAIN and self._exists_there(code, test))
+
+    def _exists_there(self, code: Code, test: ast.expr, depth: int = 2) -> bool:
+        """``if writer is not None:`` where nothing but a line of rank 0's gives ``writer`` a value."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return any(self._exists_there(code, v, depth) for v in test.values)
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None:
+            test = test.left
+        return isinstance(test, (ast.Name, ast.Attribute)) and self._given_there(code, test, depth)
+
+    def _given_there(self, code: Code, expr: ast.Name | ast.Attribute, depth: int) -> bool:
+        name = text_of(expr)
+        function = code.function(expr)
+        if function is not None and name in {a.arg for a in parameters(function)}:
+            return bool(depth) and self._passed_there(code, function, name, depth - 1)
+        given = [(t, v) for n in self._assignments(code, function, name) for t, v in assigned(n) if text_of(t) == name and not _is_none(v)]
+        return bool(given) and all(self._of_rank_0(code, t, v) for t, v in given)
+
+    def _of_rank_0(self, code: Code, target: ast.expr, value: ast.expr) -> bool:
+        if self.guard(code, target, calls=False) is not None:
+            return True
+        return isinstance(value, ast.IfExp) and ((_is_none(value.orelse) and self._main(code, value.test)) or (_is_none(value.body) and self.program.values.has(code, value.test, kinds.OTHERS)))
+
+    def _main(self, code: Code, test: ast.expr) -> bool:
+        return self.program.values.has(code, test, kinds.MAIN)
+
+    def _assignments(self, code: Code, function: Function | None, name: str) -> list[ast.AST]:
+        whole = "." in name or function is None
+        return [n for n in (code.nodes if whole else own_of(function.body if function is not None else [])) if isinstance(n, (ast.Assign, ast.AnnAssign))]
+
+    def _passed_there(self, code: Code, function: Function, name: str, depth: int) -> bool:
+        position = [a.arg for a in parameters(function)].index(name)
+        callers = self.program.callers.get(function, [])
+        values = []
+        for caller in callers:
+            given = next((k.value for k in caller.call.keywords if k.arg == name), None) or (caller.call.args[position] if position < len(caller.call.args) else None)
+            values.append(isinstance(given, (ast.Name, ast.Attribute)) and self._given_there(caller.code, given, depth))
+        return bool(values) and all(values)
 
     def _of_function(self, code: Code, function: Function) -> ast.AST | None:
         if function in self._functions:

@@ -122,6 +122,10 @@ class Program:
                 entered = self.callee(code, call)
                 if entered is not None:
                     found.setdefault(entered[1], []).append(Called(code, call))
+                for target in (k.value for k in call.keywords if k.arg == "target"):
+                    given = self.values.callee(code, ast.Call(target, [], []))
+                    if given is not None:
+                        found.setdefault(given[1], []).append(Called(code, call))
         return found
 
     def reach(self, code: Code, parts: list[ast.stmt], depth: int = 4) -> Iterator[tuple[Code, ast.AST]]:

@@ -24,7 +24,7 @@ Objs = frozenset[Held]
 Key = tuple[object, str]
 NONE: Objs = frozenset()
 _PASSES = 6
-_BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem, ast.Return, ast.Call)
+_BINDING = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem, ast.Return, ast.Call)
 _PLACING = {"device", "map_location", "device_ids", "output_device", "device_id", "disable", "position", "file"}
 """Parameters that say where a value lies, or who speaks: what comes out is the same on all ranks."""
 
@@ -73,6 +73,8 @@ class Values:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 self._assign(code, target, node.value)
+        elif isinstance(node, ast.AugAssign):
+            self._store(code, node.target, self._ranked(code, node.value))
         elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             self._assign(code, node.target, node.value)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
@@ -292,7 +294,7 @@ class Values:
         if len(expr.ops) != 1:
             return NONE
         sides = [expr.left, expr.comparators[0]]
-        ranks = [i for i, s in enumerate(sides) if self.has(code, s, kinds.RANK, kinds.LOCAL_RANK)]
+        ranks = [i for i, s in enumerate(sides) if self.has(code, s, kinds.RANK, kinds.LOCAL_RANK) or self._of_machine(code, s)]
         if not ranks:
             return frozenset().union(*(self._ranked(code, s) for s in sides))
         other = sides[1 - ranks[0]]
@@ -310,6 +312,10 @@ class Values:
         if isinstance(op, ast.LtE) and isinstance(other, ast.Constant):
             return only(kinds.MAIN)
         return NONE
+
+    def _of_machine(self, code: Code, expr: ast.AST) -> bool:
+        """``rank % gpus_per_machine``."""
+        return isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Mod) and self.has(code, expr.left, kinds.RANK)
 
     def _call(self, code: Code, call: ast.Call) -> Objs:
         dotted = code.dotted(call.func)
