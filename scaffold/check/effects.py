@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code, parameters, tail
 from scaffold.check.program import Called
 from scaffold.check.reading import Reading
 from scaffold.check.shares import argument
@@ -22,7 +22,17 @@ def on_all_ranks(reading: Reading, *names: str) -> Iterator[Called]:
 
 def own_path(reading: Reading, code: Code, path: ast.expr | None) -> bool:
     """Whether ranks write to paths of their own."""
-    return path is not None and (reading.values.differs(code, path) or "rank" in ast.unparse(path) or _nowhere(path))
+    return path is not None and (reading.values.differs(code, path) or "rank" in ast.unparse(path) or _nowhere(path) or _never_given(reading, code, path))
+
+
+def _never_given(reading: Reading, code: Code, path: ast.expr) -> bool:
+    """A parameter with a default that no call of the function gives."""
+    function = code.function(path)
+    if function is None or not isinstance(path, ast.Name) or path.id not in {a.arg for a in parameters(function)}:
+        return False
+    names = [a.arg for a in parameters(function)]
+    callers = reading.program.callers.get(function, [])
+    return bool(callers) and not any(len(c.call.args) > names.index(path.id) or any(k.arg in {path.id, None} for k in c.call.keywords) for c in callers)
 
 
 def _nowhere(path: ast.expr) -> bool:

@@ -20,7 +20,9 @@ def check(reading: Reading) -> Iterator[Finding]:
     """Folders that ranks make or remove at once."""
     for called in on_all_ranks(reading, "makedirs", "mkdir", "rmtree"):
         code, call = called
-        removes = isinstance(call.func, ast.Attribute) and call.func.attr == "rmtree"
+        removes = code.dotted(call.func) == "shutil.rmtree"
+        if not removes and code.dotted(call.func).endswith("rmtree"):
+            continue
         path = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
         if any(k.arg in {"exist_ok", "ignore_errors"} for k in call.keywords) or len(call.args) > 2 or own_path(reading, code, path):
             continue

@@ -1,0 +1,41 @@
+"""Numbers shown of the training are the whole batch's.
+
+Each rank's loss is that of its share of the batch. Shown on rank 0 it is noisier than the single-GPU script's, and not the same
+number. Many programs mean it so: this is a note.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from scaffold.check.code import Code, tail
+from scaffold.check.finding import Finding
+from scaffold.check.measured import is_local
+from scaffold.check.reading import Reading
+
+ID = "SC504"
+NAME = "training-metrics"
+_SHOWS = {"print", "add_scalar", "log", "info", "write", "set_postfix", "set_description", "writerow", "append", "add_scalars"}
+
+
+def check(reading: Reading) -> Iterator[Finding]:
+    """The first place of a file that shows a number of this rank's share."""
+    if not reading.wraps:
+        return
+    seen: set[Code] = set()
+    for called in sorted(reading.program.calls(*_SHOWS), key=lambda c: (c.code.name, c.call.lineno)):
+        code, call = called
+        name = tail(code.dotted(call.func)) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+        if code in seen or name == "append" or "rank" in ast.unparse(call).lower():
+            continue
+        given = [*call.args, *(k.value for k in call.keywords)]
+        if any(is_local(reading, code, part, clocks=False) for a in given for part in _parts(a)):
+            seen.add(code)
+            yield reading.at(ID, "note", code, call, "shows a number of this rank's share of the batch, not the whole batch's", "all_reduce it first (ReduceOp.AVG)")
+
+
+def _parts(expr: ast.expr) -> list[ast.AST]:
+    if isinstance(expr, ast.JoinedStr):
+        return [v.value for v in expr.values if isinstance(v, ast.FormattedValue)]
+    return [expr]
