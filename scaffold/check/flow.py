@@ -59,6 +59,18 @@ def assigned(statement: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     return found
 
 
+def assignments(program: Program, code: Code, node: ast.AST) -> dict[str, list[ast.expr]]:
+    """What names are assigned in the function that ``node`` stands in."""
+    function = code.function(node) or code.tree
+    known = program.assigned.get(function)
+    if known is None:
+        known = program.assigned[function] = {}
+        for each in own_of(function.body):
+            for target, value in assigned(each):
+                known.setdefault(text_of(target), []).append(value)
+    return known
+
+
 def sources(program: Program, code: Code, expr: ast.AST, depth: int = _FAR) -> list[Where]:
     """``expr`` and the expressions that its names were assigned from: in its function, and in functions whose result it is."""
     seen: set[ast.AST] = set()
@@ -69,11 +81,10 @@ def sources(program: Program, code: Code, expr: ast.AST, depth: int = _FAR) -> l
             return
         seen.add(expr)
         found.append((code, expr))
-        names = read(expr)
-        for node in own_of(body_of(code, expr)):
-            for target, value in assigned(node):
-                if text_of(target) in names:
-                    go(code, value, depth)
+        given = assignments(program, code, expr)
+        for name in read(expr):
+            for value in given.get(name, ()):
+                go(code, value, depth)
         if depth:
             for node in ast.walk(expr):
                 entered = program.callee(code, node) if isinstance(node, ast.Call) else None
@@ -90,6 +101,13 @@ def shared(program: Program, code: Code, node: ast.AST) -> bool:
     """Whether a call makes ranks share a value, itself or in the function it enters; functions out of sight are believed by their name."""
     if not isinstance(node, ast.Call):
         return False
+    known = program.sharing.get(node)
+    if known is None:
+        known = program.sharing[node] = _shared(program, code, node)
+    return known
+
+
+def _shared(program: Program, code: Code, node: ast.Call) -> bool:
     dotted = code.dotted(node.func)
     name = tail(dotted) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
     if name in kinds.REDUCES and (isinstance(node.func, ast.Name) or dotted.startswith(("torch.distributed", "dist.", "funcol.")) or name == "full_tensor" or "reduce" in name or "gather" in name):

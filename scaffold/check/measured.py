@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from scaffold.check.code import Code, own_of
-from scaffold.check.flow import read, shared, sources, text_of
+from scaffold.check.code import Code
+from scaffold.check.flow import read, shared, sources
 from scaffold.check.reading import Reading
 from scaffold.check.shares import Share, share
 
@@ -19,7 +19,7 @@ def is_local(reading: Reading, code: Code, expr: ast.AST, clocks: bool = True) -
         return False
     if not any(_measures(reading, c, n, clocks) for c, e in made for n in ast.walk(e)):
         return False
-    return not any(_shared_in_place(reading, c, read(e)) for c, e in made)
+    return not any(read(e) & reading.shared_names.get(c.function(e) or c.tree, set()) for c, e in made)
 
 
 def _measures(reading: Reading, code: Code, node: ast.AST, clocks: bool) -> bool:
@@ -44,12 +44,3 @@ def _of_batch(reading: Reading, code: Code, expr: ast.AST) -> bool:
 
 def _in_data_loop(reading: Reading, code: Code, expr: ast.AST) -> bool:
     return any(loop in reading.loops.training or loop in reading.loops.evaluations for loop in code.loops_of(expr))
-
-
-def _shared_in_place(reading: Reading, code: Code, names: set[str]) -> bool:
-    for function in {code.function(call) for call in code.calls if shared(reading.program, code, call)}:
-        body = function.body if function is not None else code.tree.body
-        for node in own_of(body):
-            if isinstance(node, ast.Call) and shared(reading.program, code, node) and any(text_of(a) in names or text_of(getattr(a, "value", a)) in names for a in node.args):
-                return True
-    return False

@@ -39,6 +39,16 @@ class Program:
         return Values(self)
 
     @cached_property
+    def assigned(self) -> dict[ast.AST, dict[str, list[ast.expr]]]:
+        """What names are assigned in each function, as far as it was asked for."""
+        return {}
+
+    @cached_property
+    def sharing(self) -> dict[ast.Call, bool]:
+        """Calls that make ranks share a value, as far as it was asked for."""
+        return {}
+
+    @cached_property
     def modules(self) -> dict[Path, Code]:
         """The files by their paths."""
         return {c.path: c for c in self.codes}

@@ -9,6 +9,7 @@ from functools import cached_property
 from scaffold.check import kinds
 from scaffold.check.code import Code, tail
 from scaffold.check.finding import Finding
+from scaffold.check.flow import shared, text_of
 from scaffold.check.loops import Loops
 from scaffold.check.places import Places
 from scaffold.check.program import Program
@@ -50,6 +51,17 @@ class Reading:
     def inner(self) -> set[Held]:
         """Modules that a DDP wrapper holds."""
         return {held for held, calls in self.values.wrapped.items() if any(tail(c.dotted(n.func)) == "DistributedDataParallel" for c, n in calls) and held.kind in {kinds.MADE, kinds.INSTANCE, kinds.DDP}}
+
+    @cached_property
+    def shared_names(self) -> dict[ast.AST, set[str]]:
+        """Names, of each function (or file), that are given to something that shares them among ranks."""
+        found: dict[ast.AST, set[str]] = {}
+        for code in self.program.codes:
+            for call in code.calls:
+                if shared(self.program, code, call):
+                    names = found.setdefault(code.function(call) or code.tree, set())
+                    names |= {text_of(part) for a in call.args for part in (a, *ast.iter_child_nodes(a))} - {""}
+        return found
 
     def around(self, code: Code, expr: ast.AST) -> bool:
         """Whether an expression is the module inside a DDP wrapper and never the wrapper itself."""

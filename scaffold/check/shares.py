@@ -6,7 +6,7 @@ import ast
 from enum import Enum
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code, parameters, tail
 from scaffold.check.reading import Reading
 from scaffold.check.values import Held
 
@@ -55,9 +55,21 @@ def share(reading: Reading, loader: Held) -> Share:
 
 
 def _no_sampler(reading: Reading, code: Code, call: ast.Call) -> bool:
-    """The dictionaries that a loader is given by ``**`` are literals of this function without a sampler."""
-    text = code.text
-    return "sampler" not in text
+    """Whether the dictionaries that a loader is given by ``**`` are made in this file, and the file puts no sampler in one."""
+    given = [k.value for k in call.keywords if k.arg is None]
+    if not all(isinstance(g, (ast.Name, ast.Attribute, ast.Dict)) for g in given):
+        return False
+    function = code.function(call)
+    own = function.args.kwarg.arg if function is not None and function.args.kwarg is not None else ""
+    named = {a.arg for a in parameters(function)} if function is not None else set()
+    if any(isinstance(g, ast.Name) and g.id in {own, *named} for g in given):
+        return False
+    words = {"sampler", "batch_sampler"}
+    return not any(
+        (isinstance(n, ast.Constant) and n.value in words)
+        or (isinstance(n, ast.Call) and tail(code.dotted(n.func)) not in {"DataLoader"} and any(k.arg in words for k in n.keywords))
+        for n in code.nodes
+    )
 
 
 def _sampler(reading: Reading, code: Code, sampler: ast.expr) -> Share:

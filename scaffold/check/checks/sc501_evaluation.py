@@ -38,9 +38,12 @@ def check(reading: Reading) -> Iterator[Finding]:
         if not names:
             continue
         function = code.function(loop)
-        together = is_shared_later(reading.program, code, names, function) or _metrics(reading)
+        alone = sorted(n for n in names if not is_shared_later(reading.program, code, {n}, function))
+        together = len(alone) < len(names) or _metrics(reading)
         if parts == {Share.PART} and not together:
             yield reading.at(ID, "error", code, loop, "each rank evaluates its part of the data, and the result is never put together: what is shown is one rank's number", "all_reduce sums and counts, then divide")
+        elif parts == {Share.PART} and alone and not _metrics(reading):
+            yield reading.at(ID, "warning", code, loop, f"each rank evaluates its part of the data, and {', '.join(alone)} is never put together, though other results are", "all_reduce it as well")
         elif parts == {Share.WHOLE} and together and not _metrics(reading) and _added_up(reading, code, names):
             yield reading.at(ID, "warning", code, loop, "every rank evaluates all of the data and the results are added up: each sample counts once for every rank", "give the ranks parts of the data, or leave the sum out")
         elif parts == {Share.PART}:

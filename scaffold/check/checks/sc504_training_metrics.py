@@ -36,6 +36,13 @@ def check(reading: Reading) -> Iterator[Finding]:
 
 
 def _parts(expr: ast.expr) -> list[ast.AST]:
+    """What a shown text is made of."""
     if isinstance(expr, ast.JoinedStr):
         return [v.value for v in expr.values if isinstance(v, ast.FormattedValue)]
-    return [expr]
+    if isinstance(expr, ast.Call) and isinstance(expr.func, ast.Attribute) and expr.func.attr == "format":
+        return [*expr.args, *(k.value for k in expr.keywords)]
+    if isinstance(expr, ast.Dict):
+        return list(expr.values)
+    if isinstance(expr, ast.BinOp) and isinstance(expr.op, (ast.Mod, ast.Add)):
+        return [*_parts(expr.left), *_parts(expr.right)]
+    return list(expr.elts) if isinstance(expr, (ast.Tuple, ast.List)) else [expr]
