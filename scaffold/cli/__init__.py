@@ -22,6 +22,7 @@ COMMANDS = {
     "cost": "Show time, GPU-hours and money of a run on one or more machines.",
     "measure": "Measure how well a converted script scales.",
     "prices": "List the known prices, or import others.",
+    "check": "Find faults in distributed training code, without running it.",
     "verify": "Prove that a conversion trains the same as the original.",
 }
 

@@ -9,12 +9,8 @@ from typing import Any
 
 import click
 
-from scaffold.cli.common import quick_start
+from scaffold.cli.common import quick_start, rule_ids
 from scaffold.errors import Refused, ScaffoldError
-
-
-def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(x.strip().upper() for text in given for x in text.split(",") if x.strip())
 
 
 @click.command(
@@ -78,11 +74,11 @@ def _ids(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple
 @click.option(
     "--select",
     multiple=True,
-    callback=_ids,
+    callback=rule_ids,
     metavar="SCxxx",
     help="Apply these rules only (SC2 for a family).",
 )
-@click.option("--ignore", multiple=True, callback=_ids, metavar="SCxxx", help="Do not apply these rules.")
+@click.option("--ignore", multiple=True, callback=rule_ids, metavar="SCxxx", help="Do not apply these rules.")
 @click.option("--launch", metavar="TARGETS", help="Also write the files that start it: torchrun,slurm,… (see `scaffold launch`).")
 @click.option("--diff", is_flag=True, help="Print a patch for `git apply`; write nothing.")
 @click.option(
