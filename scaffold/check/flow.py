@@ -41,6 +41,24 @@ def read(expr: ast.AST) -> set[str]:
     return found
 
 
+def carries(expr: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of an expression that its value is made of: not where it is placed (``.to(device)``, ``device=``)."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"to", "cuda", "device"}:
+            stack.append(node.func)
+        elif isinstance(node, ast.Call):
+            stack += [node.func, *node.args, *(k.value for k in node.keywords if k.arg not in kinds.PLACING)]
+        else:
+            stack += ast.iter_child_nodes(node)
+
+
+def _carried_names(expr: ast.AST) -> set[str]:
+    return {text_of(n) for n in carries(expr) if isinstance(n, (ast.Name, ast.Attribute))} - {""}
+
+
 def assigned(statement: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """``(target, value)`` of an assignment, tuples taken apart."""
     pairs: list[tuple[ast.expr, ast.expr]] = []
@@ -82,7 +100,7 @@ def sources(program: Program, code: Code, expr: ast.AST, depth: int = _FAR) -> l
         seen.add(expr)
         found.append((code, expr))
         given = assignments(program, code, expr)
-        for name in read(expr):
+        for name in _carried_names(expr):
             for value in given.get(name, ()):
                 go(code, value, depth)
         if depth:

@@ -44,3 +44,6 @@ COLLECTIVES = REDUCES | {"barrier", "monitored_barrier", "scatter"}
 
 REDUCING_NAME = re.compile(r"reduce|gather|sync|broadcast|average_across|aggregate|dist_mean|dist_avg|dist_sum|all_mean|all_avg|agree", re.I)
 """Names of functions out of sight that are taken to share a value among ranks."""
+
+PLACING = {"device", "map_location", "device_ids", "output_device", "device_id", "disable", "position", "file"}
+"""Parameters that say where a value lies, or who speaks: what comes out is the same on all ranks."""

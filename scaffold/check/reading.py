@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code, parameters, tail
 from scaffold.check.finding import Finding
 from scaffold.check.flow import shared, text_of
 from scaffold.check.loops import Loops
@@ -56,12 +56,23 @@ class Reading:
     def shared_names(self) -> dict[ast.AST, set[str]]:
         """Names, of each function (or file), that are given to something that shares them among ranks."""
         found: dict[ast.AST, set[str]] = {}
-        for code in self.program.codes:
-            for call in code.calls:
-                if shared(self.program, code, call):
-                    names = found.setdefault(code.function(call) or code.tree, set())
-                    names |= {text_of(part) for a in call.args for part in (a, *ast.iter_child_nodes(a))} - {""}
+        for _ in range(2):
+            for code in self.program.codes:
+                for call in code.calls:
+                    if shared(self.program, code, call):
+                        names = found.setdefault(code.function(call) or code.tree, set())
+                        names |= {text_of(part) for a in self._shared_arguments(code, call, found) for part in (a, *ast.iter_child_nodes(a))} - {""}
         return found
+
+    def _shared_arguments(self, code: Code, call: ast.Call, found: dict[ast.AST, set[str]]) -> list[ast.expr]:
+        """All arguments of a collective; of a function of the program, those that it shares in place."""
+        entered = self.program.callee(code, call)
+        if entered is None:
+            return call.args
+        names = [a.arg for a in parameters(entered[1])]
+        names = names[1:] if names[:1] == ["self"] else names
+        shares = found.get(entered[1], set())
+        return [a for a, name in zip(call.args, names, strict=False) if name in shares]
 
     def around(self, code: Code, expr: ast.AST) -> bool:
         """Whether an expression is the module inside a DDP wrapper and never the wrapper itself."""

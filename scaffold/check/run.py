@@ -45,7 +45,7 @@ def check(paths: Iterable[Path], config: Config, progress: Callable[[str], None]
     files = [f for f in found(paths) if not config.excludes(f)]
     tree = Tree(files)
     programs = tree.programs
-    progress(f"{len(files)} files, {len(tree.marked)} of them train or know of ranks")
+    progress(f"Python files: {len(files)}; that train or know of ranks: {len(tree.marked)}")
     workers = min(os.cpu_count() or 1, len(programs))
     if len(programs) < _FEW or workers < 2:
         parts = [_program(p) for p in programs]

@@ -25,8 +25,6 @@ Key = tuple[object, str]
 NONE: Objs = frozenset()
 _PASSES = 6
 _BINDING = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem, ast.Return, ast.Call)
-_PLACING = {"device", "map_location", "device_ids", "output_device", "device_id", "disable", "position", "file"}
-"""Parameters that say where a value lies, or who speaks: what comes out is the same on all ranks."""
 
 
 def only(kind: str) -> Objs:
@@ -358,7 +356,7 @@ class Values:
         return frozenset({Held(kinds.MADE, call, code)}) | differs | loaders
 
     def _arguments(self, code: Code, call: ast.Call) -> Objs:
-        parts = [*call.args, *(k.value for k in call.keywords if k.arg not in _PLACING)]
+        parts = [*call.args, *(k.value for k in call.keywords if k.arg not in kinds.PLACING)]
         base = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         differs = any(self.differs(code, a) for a in parts) or any(h.kind == kinds.RANKED for b in base for h in self.of(code, b))
         return only(kinds.RANKED) if differs else NONE

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from scaffold.check import kinds
 from scaffold.check.code import Code, tail
 from scaffold.check.finding import Finding
-from scaffold.check.flow import Where, sources
+from scaffold.check.flow import Where, carries, sources
 from scaffold.check.reading import Reading
 
 ID = "SC207"
@@ -44,7 +44,7 @@ def check(reading: Reading) -> Iterator[Finding]:
 
 def _follows_rank(reading: Reading, where: Where) -> bool:
     code, expr = where
-    return any(isinstance(n, ast.expr) and reading.values.differs(code, n) for n in ast.walk(expr))
+    return any(isinstance(n, ast.expr) and reading.values.differs(code, n) for n in carries(expr))
 
 
 def _loader_of_callers(reading: Reading, code: Code, loop: ast.AST) -> bool:
