@@ -134,7 +134,7 @@ def _shared(program: Program, code: Code, node: ast.Call) -> bool:
         return True
     entered = program.callee(code, node)
     if entered is None:
-        return bool(kinds.REDUCING_NAME.search(name)) and name not in {"reduce_mean", "synchronize", "scatter_reduce", "index_reduce"}
+        return bool(kinds.REDUCING_NAME.search(name)) and name not in {"reduce_mean", "synchronize", "scatter_reduce", "index_reduce", "convert_sync_batchnorm", "SyncBatchNorm", "no_sync", "set_requires_gradient_sync"}
     return any(isinstance(n, ast.Call) and tail(c.dotted(n.func)) in kinds.REDUCES for c, n in program.reach(entered[0], entered[1].body, 3))
 
 

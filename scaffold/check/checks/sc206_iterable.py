@@ -17,7 +17,7 @@ from scaffold.check.shares import argument
 
 ID = "SC206"
 NAME = "iterable-dataset"
-_DIVIDES = re.compile(r"rank|world|replica|shard|split_by_node|num_parts|distributed|dist\.", re.I)
+_DIVIDES = re.compile(r"rank|world|replica|split_by_node|num_parts|distributed|dist\.", re.I)
 
 
 def check(reading: Reading) -> Iterator[Finding]:

@@ -32,4 +32,4 @@ def check(reading: Reading) -> Iterator[Finding]:
 def _takes_turns(code: Code, call: ast.Call) -> bool:
     if any(isinstance(a, ast.With) and any(word in ast.unparse(i.context_expr) for i in a.items for word in ("first", "Lock", "lock", "barrier")) for a in code.ancestors(call)):
         return True
-    return any(isinstance(n, ast.Call) and tail(code.dotted(n.func)) in kinds.COLLECTIVES for n in own_of(body_of(code, call)) if n.lineno < call.lineno)
+    return any(isinstance(n, ast.Call) and n.lineno < call.lineno and tail(code.dotted(n.func)) in kinds.COLLECTIVES for n in own_of(body_of(code, call)))

@@ -29,6 +29,7 @@ def check(reading: Reading) -> Iterator[Finding]:
             ID, "error", called.code, called.call, "gradients are never averaged: no model is wrapped by DDP or sharded, so that each rank trains a model of its own",
             "wrap the model: DistributedDataParallel(model), and call the wrapper in training",
         )  # fmt: skip
+    yield from _left_out(reading)
     for called in program.calls("DataParallel"):
         if program.distributed and called.code.dotted(called.call.func).endswith("DataParallel") and not _instead_of_ddp(called.code, called.call):
             yield reading.at("SC311", "error", called.code, called.call, "nn.DataParallel in a program of one process per GPU: each process spreads its batch over all GPUs", "remove it; DDP takes its place")
@@ -42,6 +43,23 @@ def check(reading: Reading) -> Iterator[Finding]:
                 yield reading.at(ID, "error", code, node, "the model is moved after DDP wrapped it: DDP keeps the parameters it saw on the old device", "move the model first, then wrap it")
             if isinstance(node, ast.Call) and tail(code.dotted(node.func)) == "convert_sync_batchnorm" and node.lineno > call.lineno and node.args and read(node.args[0]) & {name, f"{name}.module"}:
                 yield reading.at("SC308", "error", code, node, "BatchNorm layers are replaced after DDP wrapped the model", "convert_sync_batchnorm first, then DDP")
+
+
+def _left_out(reading: Reading) -> Iterator[Finding]:
+    """Modules that an optimizer trains beside a wrapped one."""
+    program = reading.program
+    if not reading.wraps or _averages_gradients(reading) or program.calls("register_comm_hook", "parallelize_module", "fully_shard", "FullyShardedDataParallel"):
+        return
+    wrapped = {(h.kind, h.node) for h in reading.values.wrapped}
+    for optimizer in program.calls(*sorted(kinds.OPTIMIZERS)):
+        code = optimizer.code
+        for node in (n for a in optimizer.call.args[:1] for n in ast.walk(a)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "parameters" and isinstance(node.func.value, (ast.Name, ast.Attribute))):
+                continue
+            held = reading.values.of(code, node.func.value)
+            made = {(h.kind, h.node) for h in held if h.kind == kinds.MADE}
+            if made and made == {(h.kind, h.node) for h in held if h.kind != kinds.INSTANCE} and not made & wrapped and not isinstance(node.func.value, ast.Attribute):
+                yield reading.at(ID, "error", code, optimizer.call, f"{ast.unparse(node.func.value)} is trained and not wrapped, though another model is: each rank trains one of its own", "wrap it in DistributedDataParallel too")
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:

@@ -26,6 +26,7 @@ def check(reading: Reading) -> Iterator[Finding]:
         return
     looped = {n for loop, code in reading.loops.training.items() for _, n in program.reach(code, loop.body)}
     looped |= {n for loop, code in reading.loops.evaluations.items() for n in _function_body(code, loop)}
+    looped |= {n for loop, code in reading.loops.training.items() if code.function(loop) is not None for n in _function_body(code, loop) if getattr(n, "lineno", 0) > loop.lineno}
     by_file: dict[Code, list[Called]] = {}
     for called in on_all_ranks(reading, "print"):
         if called.call in looped and isinstance(called.call.func, ast.Name) and not _names_rank(reading, called):
