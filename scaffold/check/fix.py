@@ -45,7 +45,7 @@ def fixed(findings: Iterable[Finding]) -> dict[Path, str]:
 
 def patch(texts: dict[Path, str]) -> str:
     """The changes as a unified diff."""
-    parts = []
+    parts: list[str] = []
     for path, new in texts.items():
         old = path.read_bytes().decode("utf-8")
         name = path.as_posix().lstrip("/")
@@ -146,7 +146,7 @@ def _set_epoch(code: Code, finding: Finding) -> list[Edit]:
     for loop in own_of(body_of(code, statement)):
         if isinstance(loop, ast.For) and loop.lineno > statement.lineno and not code.loops_of(loop) and isinstance(loop.target, ast.Name) and loop.target.id != "_" and tail(code.dotted(getattr(loop.iter, "func", loop))) in {"range", "trange"}:
             first = loop.body[0]
-            if first.lineno == loop.lineno or not any(isinstance(n, ast.For) or isinstance(n, ast.Call) for n in own_of(loop.body)):
+            if first.lineno == loop.lineno or not any(isinstance(n, (ast.For, ast.Call)) for n in own_of(loop.body)):
                 continue
             indent = code.text.encode().splitlines()[first.lineno - 1][: first.col_offset].decode()
             return [Edit((first.lineno, 0), (first.lineno, 0), f"{indent}{name}.set_epoch({loop.target.id})\n")]

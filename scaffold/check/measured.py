@@ -33,7 +33,7 @@ def _measures(reading: Reading, code: Code, node: ast.AST, clocks: bool) -> bool
 def _of_all(reading: Reading, code: Code, node: ast.AST) -> bool:
     """Measured in a loop over data that every rank reads whole."""
     loops = [n for n in ast.walk(code.function(node) or code.tree) if n in reading.loops.evaluations and node in set(ast.walk(n))]
-    held = [h for loop in loops for h in reading.loops.loaders(code, loop)]  # type: ignore[arg-type]
+    held = [h for loop in loops for h in reading.loops.loaders(code, loop)]
     return bool(held) and all(share(reading, h) is not Share.PART for h in held)
 
 

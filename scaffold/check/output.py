@@ -1,6 +1,6 @@
 """Findings as text, JSON, Markdown, SARIF or annotations."""
 
-from __future__ import annotations
+from __future__ import commands
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from scaffold.check.checks import all_checks
 from scaffold.check.finding import Finding
 from scaffold.check.run import Result
-from scaffold.report.github import annotations
+from scaffold.report.github import commands
 from scaffold.report.sarif import sarif
 
 _OTHERS = {"SC000": "conversion", "SC001": "not-read", "SC308": "sync-batchnorm", "SC311": "data-parallel", "SC702": "whole-checkpoints"}
@@ -65,7 +65,7 @@ def _sarif(result: Result) -> str:
 
 
 def _annotations(result: Result) -> str:
-    return annotations(result.findings)
+    return commands(result.findings)
 
 
 FORMATS: dict[str, Callable[[Result], str]] = {"text": text, "json": as_json, "github": _annotations, "sarif": _sarif, "markdown": markdown}

@@ -48,6 +48,22 @@ class Reading:
         return bool(self.program.calls("DistributedDataParallel", "fully_shard", "FullyShardedDataParallel"))
 
     @cached_property
+    def averages(self) -> bool:
+        """Whether gradients go through a collective by hand, in a function that is called."""
+        for code, call in self.program.calls("all_reduce", "reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "all_gather"):
+            function = code.function(call)
+            if function is not None and function not in self.program.callers and isinstance(code.scope[function], ast.Module):
+                continue
+            if any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(function or code.statement(call))):
+                return True
+        return False
+
+    @property
+    def together(self) -> bool:
+        """Whether ranks train one model together, by a wrapper or by hand."""
+        return self.wraps or self.averages
+
+    @cached_property
     def inner(self) -> set[Held]:
         """Modules that a DDP wrapper holds."""
         return {held for held, calls in self.values.wrapped.items() if any(tail(c.dotted(n.func)) == "DistributedDataParallel" for c, n in calls) and held.kind in {kinds.MADE, kinds.INSTANCE, kinds.DDP}}

@@ -30,7 +30,7 @@ def conversions(scripts: list[Path], progress: Callable[[str], None]) -> Iterato
         edits = sum(n for _, n in conversion.acted)
         state = f"a conversion would stop at {errors} places" if errors else f"a conversion would make {edits} edits"
         yield Finding(str(script), 1, "SC000", "note", f"a training script for one GPU; {state}", f"scaffold convert {script} --diff")
-        paths = {s.name: s.path for s in conversion.plan.project.sources}
+        paths = {f.source.name: f.source.path for f in conversion.files}
         for d in conversion.diagnostics:
             if d.severity in {"error", "warning"}:
                 yield Finding(str(paths.get(d.path, script)), d.line, d.rule, "note", f"conversion: {d.why}", d.do)

@@ -10,7 +10,7 @@ from scaffold.check.finding import Finding
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def annotations(findings: Iterable[Finding]) -> str:
+def commands(findings: Iterable[Finding]) -> str:
     """One workflow command a finding."""
     return "\n".join(
         f"::{_LEVELS[f.severity]} file={_property(_relative(f.path))},line={f.line},endLine={max(f.line, f.end_line)},title={_property(f'scaffold {f.rule}')}::{_data(f'{f.why}. To do: {f.do}')}" for f in findings

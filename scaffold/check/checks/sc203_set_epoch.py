@@ -27,9 +27,9 @@ def check(reading: Reading) -> Iterator[Finding]:
     for called in reading.program.calls("set_epoch"):
         if not isinstance(called.call.func, ast.Attribute):
             continue
-        held = reading.values.of(called.code, called.call.func.value)
-        samplers = {h.node for h in held if h.kind == kinds.SAMPLER and h.node is not None}
-        loaders = [h for h in held if h.kind == kinds.LOADER]
+        given = reading.values.of(called.code, called.call.func.value)
+        samplers = {h.node for h in given if h.kind == kinds.SAMPLER and h.node is not None}
+        loaders = [h for h in given if h.kind == kinds.LOADER]
         told |= samplers
         for loader in loaders:
             told |= set(_samplers(reading, loader.code, loader.node))

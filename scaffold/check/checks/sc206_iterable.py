@@ -25,7 +25,7 @@ def check(reading: Reading) -> Iterator[Finding]:
     for held in reading.loops.training_loaders:
         call, code = held.node, held.code
         data = argument(call, "dataset", 0) if isinstance(call, ast.Call) else None
-        if code is None or data is None or reading.values.differs(code, data):
+        if code is None or call is None or data is None or reading.values.differs(code, data):
             continue
         for made in reading.values.all(code, data, kinds.INSTANCE):
             if not isinstance(made.node, ast.ClassDef) or made.code is None:

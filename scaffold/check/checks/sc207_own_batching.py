@@ -23,7 +23,7 @@ _SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "default_rng", "
 
 def check(reading: Reading) -> Iterator[Finding]:
     """Training loops that read no loader, where nothing in a batch follows the rank."""
-    if not reading.wraps:
+    if not reading.together:
         return
     program = reading.program
     if any(reading.values.differs(c.code, a) for c in program.calls(*_SEEDS) for a in (*c.call.args, *(k.value for k in c.call.keywords))):

@@ -22,7 +22,7 @@ _SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "setup_seed", "s
 
 def check(reading: Reading) -> Iterator[Finding]:
     """Splits with no seed, or a rank's own."""
-    if not (reading.wraps or reading.starts):
+    if not (reading.together or reading.starts):
         return
     for called in reading.program.calls("random_split", "train_test_split"):
         code, call = called

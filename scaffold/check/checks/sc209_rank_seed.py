@@ -20,7 +20,7 @@ _NOISE = re.compile(r"Dropout\(|F\.dropout\(|dropout=|torch\.randn?_like\(|Rando
 
 def check(reading: Reading) -> Iterator[Finding]:
     """A program with dropout or augmentation whose seeds are all alike."""
-    if not reading.wraps:
+    if not reading.together:
         return
     seeds = [c for c in reading.program.calls(*_SEEDS) if c.code.dotted(c.call.func) in {"torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"} or c.call.func.__class__.__name__ == "Name"]
     every = reading.program.calls("manual_seed", "seed", *_SEEDS)

@@ -18,7 +18,7 @@ NAME = "order"
 
 def check(reading: Reading) -> Iterator[Finding]:
     """Sets that are numbered, or made lists of, in their own order."""
-    if not (reading.wraps or reading.starts):
+    if not (reading.together or reading.starts):
         return
     for called in reading.program.calls("list", "enumerate", "tuple"):
         code, call = called

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from scaffold.check import kinds
 from scaffold.check.code import own
 from scaffold.check.finding import Finding
-from scaffold.check import kinds
 from scaffold.check.reading import Reading
 
 ID = "SC301"

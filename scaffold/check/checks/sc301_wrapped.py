@@ -23,7 +23,7 @@ NAME = "wrap-model"
 def check(reading: Reading) -> Iterator[Finding]:
     """Trained without a wrapper; wrapped before the move; a wrapper within a wrapper."""
     program = reading.program
-    if reading.starts and not reading.wraps and program.trains and not _averages_gradients(reading) and not program.calls("parallelize_module", "distribute_module", "register_comm_hook"):
+    if reading.starts and not reading.wraps and program.trains and not reading.averages and not program.calls("parallelize_module", "distribute_module", "register_comm_hook"):
         called = program.trains[0]
         yield reading.at(
             ID, "error", called.code, called.call, "gradients are never averaged: no model is wrapped by DDP or sharded, so that each rank trains a model of its own",
@@ -48,7 +48,7 @@ def check(reading: Reading) -> Iterator[Finding]:
 def _left_out(reading: Reading) -> Iterator[Finding]:
     """Modules that an optimizer trains beside a wrapped one."""
     program = reading.program
-    if not reading.wraps or _averages_gradients(reading) or program.calls("register_comm_hook", "parallelize_module", "fully_shard", "FullyShardedDataParallel"):
+    if not reading.wraps or reading.averages or program.calls("register_comm_hook", "parallelize_module", "fully_shard", "FullyShardedDataParallel"):
         return
     wrapped = {(h.kind, h.node) for h in reading.values.wrapped}
     for optimizer in program.calls(*sorted(kinds.OPTIMIZERS)):
@@ -64,19 +64,6 @@ def _left_out(reading: Reading) -> Iterator[Finding]:
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:
     return statement.targets if isinstance(statement, ast.Assign) else []
-
-
-def _averages_gradients(reading: Reading) -> bool:
-    """Gradients go through a collective by hand, in a function that is called."""
-    for called in reading.program.calls("all_reduce", "reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "all_gather"):
-        code, call = called
-        function = code.function(call)
-        around = function if function is not None else code.statement(call)
-        if function is not None and function not in reading.program.callers and isinstance(code.scope[function], ast.Module):
-            continue
-        if any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(around)):
-            return True
-    return False
 
 
 def _instead_of_ddp(code: object, call: ast.Call) -> bool:

@@ -23,7 +23,7 @@ _MODULE = {
     "module", "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "load_state_dict", "train", "eval", "zero_grad", "no_sync", "to", "cuda", "cpu", "modules",
     "named_modules", "children", "named_children", "apply", "requires_grad_", "forward", "register_comm_hook", "join", "training", "require_backward_grad_sync", "float", "half", "device",
     "device_ids", "register_forward_hook", "register_buffer", "compile", "get_submodule", "get_parameter", "double", "bfloat16", "add_module", "type", "__class__", "_set_static_graph",
-    "will_sync_module_buffers", "process_group", "find_unused_parameters", "broadcast_buffers", "static_graph", "register_full_backward_hook", "reducer", "named_children", "register_module",
+    "will_sync_module_buffers", "process_group", "find_unused_parameters", "broadcast_buffers", "static_graph", "register_full_backward_hook", "reducer", "register_module",
     "_get_ddp_logging_data", "_modules", "_parameters", "__dict__", "share_memory", "dim", "is_cuda", "logger",
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ NAME = "loss-reduction"
 
 def check(reading: Reading) -> Iterator[Finding]:
     """Sums that are not scaled, and means that are scaled twice."""
-    if not reading.wraps:
+    if not reading.together:
         return
     for called in reading.program.trains:
         code, call = called

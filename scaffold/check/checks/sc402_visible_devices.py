@@ -25,4 +25,4 @@ def check(reading: Reading) -> Iterator[Finding]:
                 continue
             target = node.targets[0]
             if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and target.slice.value == "CUDA_VISIBLE_DEVICES" and node.value.value not in ("", "-1"):
-                yield reading.at(ID, "error", code, node, f"every process sees GPU {node.value.value} alone: local rank 1 has no device", "set CUDA_VISIBLE_DEVICES outside the script")
+                yield reading.at(ID, "error", code, node, f"every process sees GPU {node.value.value!r} alone: local rank 1 has no device", "set CUDA_VISIBLE_DEVICES outside the script")

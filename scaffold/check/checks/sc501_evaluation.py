@@ -85,11 +85,11 @@ def _means(reading: Reading, code: Code, loop: AnyLoop, names: set[str]) -> Iter
     """``x = total / count`` of one rank, then averaged over ranks."""
     body = body_of(code, loop)
     every = carried(reading.program, code, names, code.function(loop))
-    quotients = {text_of(t): n for n in own_of(body) for t, v in assigned(n) if isinstance(v, ast.BinOp) and isinstance(v.op, ast.Div) and read(v.left) & every and not reading.values.has(code, v.right, kinds.WORLD)}
+    quotients = {text_of(t): t.lineno for n in own_of(body) for t, v in assigned(n) if isinstance(v, ast.BinOp) and isinstance(v.op, ast.Div) and read(v.left) & every and not reading.values.has(code, v.right, kinds.WORLD)}
     for node in own_of(body):
         if not isinstance(node, ast.Call) or not shared(reading.program, code, node) or "gather" in tail(code.dotted(node.func)):
             continue
-        given = next((q for q in quotients if node.args and q in read(node.args[0]) and quotients[q].lineno <= node.lineno), None)
+        given = next((q for q in quotients if node.args and q in read(node.args[0]) and quotients[q] <= node.lineno), None)
         if given is not None and _averages(reading, code, node, body):
             yield reading.at(ID, "warning", code, node, f"the mean of the ranks' means ({given}) is not the mean where ranks have unequal parts", "all_reduce the sums and the counts, then divide")
 

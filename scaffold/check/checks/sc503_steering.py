@@ -23,7 +23,7 @@ _LEAVES = {"sys.exit", "exit", "quit", "os._exit"}
 
 def check(reading: Reading) -> Iterator[Finding]:
     """Ways out of the training, and schedules, on local numbers."""
-    if not reading.wraps:
+    if not reading.together:
         return
     for called in reading.program.calls("step"):
         func = called.call.func

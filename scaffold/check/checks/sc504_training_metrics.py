@@ -21,7 +21,7 @@ _SHOWS = {"print", "add_scalar", "log", "info", "write", "set_postfix", "set_des
 
 def check(reading: Reading) -> Iterator[Finding]:
     """The first place of a file that shows a number of this rank's share."""
-    if not reading.wraps:
+    if not reading.together:
         return
     seen: set[Code] = set()
     for called in sorted(reading.program.calls(*_SHOWS), key=lambda c: (c.code.name, c.call.lineno)):
