@@ -1,6 +1,6 @@
 """Findings as text, JSON, Markdown, SARIF or annotations."""
 
-from __future__ import commands
+from __future__ import annotations
 
 import json
 from collections import Counter

@@ -23,6 +23,7 @@ COMMANDS = {
     "measure": "Measure how well a converted script scales.",
     "prices": "List the known prices, or import others.",
     "check": "Find faults in distributed training code, without running it.",
+    "review": "Explain a conversion in a pull request, hunk by hunk.",
     "verify": "Prove that a conversion trains the same as the original.",
 }
 

@@ -21,7 +21,7 @@ class Hunk:
 
 
 @dataclass
-class _Change:
+class Change:
     """Lines ``start:end`` of the original become ``new``."""
 
     start: int
@@ -41,14 +41,18 @@ def patch(results: Iterable[tuple[Rewritten, str]]) -> bytes:
     return b"".join(unified_diff(result, name).encode(result.source.encoding) for result, name in results)
 
 
-def hunks(result: Rewritten) -> list[Hunk]:
-    """The hunks of one file, in order."""
+def changes(result: Rewritten) -> list[Change]:
+    """The lines of one file that change, in order."""
     bom = result.source.bom
     data = bom + result.source.data
-    changes = [c for region in _regions(result, data, len(bom)) for c in _refined(data, region)]
-    lines = _split(data)
-    groups: list[list[_Change]] = []
-    for change in changes:
+    return [c for region in _regions(result, data, len(bom)) for c in _refined(data, region)]
+
+
+def hunks(result: Rewritten) -> list[Hunk]:
+    """The hunks of one file, in order."""
+    lines = _split(result.source.bom + result.source.data)
+    groups: list[list[Change]] = []
+    for change in changes(result):
         if groups and change.start - groups[-1][-1].end <= 2 * _CONTEXT:
             groups[-1].append(change)
         else:
@@ -104,20 +108,20 @@ def _line_end(data: bytes, offset: int) -> int:
     return len(data) if at < 0 else at + 1
 
 
-def _refined(data: bytes, region: tuple[int, int, bytes, list[str]]) -> list[_Change]:
+def _refined(data: bytes, region: tuple[int, int, bytes, list[str]]) -> list[Change]:
     """The lines of a region that really differ."""
     first, last, text, rules = region
     old, new = _split(data[first:last]), _split(text)
     base = data.count(b"\n", 0, first)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return [
-        _Change(base + i, base + j, new[k:m], rules)
+        Change(base + i, base + j, new[k:m], rules)
         for tag, i, j, k, m in matcher.get_opcodes()
         if tag != "equal"
     ]
 
 
-def _hunk(lines: list[str], group: list[_Change], shift: int) -> Hunk:
+def _hunk(lines: list[str], group: list[Change], shift: int) -> Hunk:
     first = max(group[0].start - _CONTEXT, 0)
     last = min(group[-1].end + _CONTEXT, len(lines))
     body, at, added = [], first, 0
