@@ -23,7 +23,7 @@ _CONSTRUCTS: list[tuple[str, str]] = [
     ("SC501", r"range\(rank,\s*len\("),
     ("SC504", r"all_reduce|all_gather|ReduceOp|\breduce\("),
     ("SC602", r"tqdm.*disable|disable\s*="),
-    ("SC601", r"if\s+.*\brank\b\s*(==|!=)\s*0|is_main|rank_zero|get_rank\(\)\s*==\s*0"),
+    ("SC601", r"if\s+.*\brank\b\s*(==|!=)\s*0|if\s.*\b\w*(main|master|primary)\w*|rank_zero|get_rank\(\)\s*==\s*0"),
     ("SC605", r"exist_ok\s*="),
     ("SC611", r"\.module\b|torch\.save"),
     ("SC612", r"map_location|barrier\(\)"),
@@ -35,7 +35,7 @@ _CONSTRUCTS: list[tuple[str, str]] = [
 ]  # fmt: skip
 _COMPILED = [(rule, re.compile(pattern)) for rule, pattern in _CONSTRUCTS]
 _SETTING = re.compile(
-    r"\b(lr|learning_rate|weight_decay|momentum|betas?|eps|batch_size|epochs?|num_epochs|dropout|warmup\w*|gamma|step_size|max_iters|steps|clip\w*|max_norm|seed|temperature|label_smoothing|hidden\w*|num_layers)\b\s*[=:,)]"
+    r"\b(lr|learning_rate|weight_decay|momentum|betas?|eps|batch_size|epochs?|num_epochs|dropout|warmup\w*|gamma|step_size|max_iters|steps|clip\w*|max_norm|seed|temperature|label_smoothing|hidden\w*|num_layers)\b['\"]?\s*[=:,)]"
     r"|(Loss|cross_entropy|mse_loss|nll_loss|criterion|backward)\b|optim\.\w+\(|lr_scheduler|LR\(",
 )
 

@@ -15,7 +15,7 @@ from scaffold.check.reading import Reading
 ID = "SC209"
 NAME = "rank-seed"
 _SEEDS = ("manual_seed", "seed_everything", "set_seed", "setup_seed", "manual_seed_all")
-_NOISE = re.compile(r"Dropout\(|F\.dropout\(|dropout=|torch\.randn?_like\(|RandomCrop|RandomHorizontalFlip|RandomResizedCrop|ColorJitter|RandomErasing|torch\.randn?\(|bernoulli")
+_NOISE = re.compile(r"Dropout\(|F\.dropout\(|dropout=|torch\.randn_like\(|RandomCrop|RandomHorizontalFlip|RandomResizedCrop|ColorJitter|RandomErasing|bernoulli")
 
 
 def check(reading: Reading) -> Iterator[Finding]:
