@@ -11,6 +11,8 @@ from typing import Any
 from scaffold.errors import ScaffoldError
 
 _KEYS = ("select", "ignore", "per-file-ignores", "exclude")
+_OTHERS = ("price", "prices")
+"""Settings of the same table that ``scaffold cost`` reads."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def _table(file: Path) -> dict[str, Any] | None:
     if not isinstance(table, dict):
         raise ScaffoldError(f"{file}: [tool.scaffold] must be a table")
     for key in table:
-        if key not in _KEYS:
+        if key not in (*_KEYS, *_OTHERS):
             raise ScaffoldError(f"{file}: [tool.scaffold] has no setting {key!r}; there are {', '.join(_KEYS)}")
     return table
 

@@ -70,7 +70,7 @@ class FileChange:
 def compare(path: str, before: str, after: str, expected: list[Expected]) -> FileChange:
     """The change of one file against what a conversion changes."""
     old, new = before.splitlines(), after.splitlines()
-    wrappers = {m[1] for x in new if (m := _WRAPPER.match(x))}
+    wrappers = {match[1] for x in new if (match := _WRAPPER.match(x))}
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     found = FileChange(path)
     for group in matcher.get_grouped_opcodes(_NEAR):
