@@ -27,8 +27,8 @@ def command(rule: str | None, as_json: bool) -> None:
 
     check = _check(rule) if rule else None
     if check is not None:
-        data = {"id": check.id, "name": check.name, "doc": check.doc.strip()}
-        click.echo(json.dumps(data, indent=2) if as_json else f"{check.id} {check.name} (found by `scaffold check`)\n\n{check.doc.strip().replace('``', '`')}")
+        shown = {"id": check.id, "name": check.name, "doc": check.doc.strip()}
+        click.echo(json.dumps(shown, indent=2) if as_json else f"{check.id} {check.name} (found by `scaffold check`)\n\n{check.doc.strip().replace('``', '`')}")
         return
     found = [find_rule(rule)] if rule else list(all_rules())
     if as_json:
