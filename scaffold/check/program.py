@@ -171,7 +171,21 @@ class Program:
 
     def _alive(self, code: Code, node: ast.AST) -> bool:
         function = code.function(node)
-        return function is None or function in self.entered
+        return function is None or (function in self.entered and not self._namesake(code, function))
+
+    def _namesake(self, code: Code, function: Function) -> bool:
+        """Whether only another function of the same name is called."""
+        others = [f for f in self._tops_by_name.get(function.name, ()) if f is not function]
+        return bool(others) and isinstance(code.scope[function], ast.Module) and function not in self.callers and any(f in self.callers for f in others)
+
+    @cached_property
+    def _tops_by_name(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for code in self.codes:
+            for function in code.functions:
+                if isinstance(code.scope[function], ast.Module):
+                    found.setdefault(function.name, []).append(function)
+        return found
 
     @cached_property
     def entered(self) -> set[Function]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from scaffold.check import kinds
 from scaffold.check.code import Code, own_of, tail
 from scaffold.check.finding import Finding
-from scaffold.check.flow import assigned, body_of, carried, is_shared_later, read, shared, text_of
+from scaffold.check.flow import assigned, body_of, carried, is_shared_later, read, shared, sources, text_of
 from scaffold.check.loops import AnyLoop, evaluates
 from scaffold.check.reading import Reading
 from scaffold.check.shares import Share, argument, share
@@ -34,7 +34,7 @@ def check(reading: Reading) -> Iterator[Finding]:
             continue
         held = reading.loops.loaders(code, loop)
         parts = {share(reading, h) for h in held}
-        names = _results(code, loop)
+        names = _results(reading, code, loop)
         if not names:
             continue
         function = code.function(loop)
@@ -52,18 +52,25 @@ def check(reading: Reading) -> Iterator[Finding]:
                 yield reading.at(ID, "warning", code, loop, "DistributedSampler repeats samples where the data does not divide evenly: they count twice in the result", "sampler=range(rank, len(dataset), world_size) gives each rank its part without repeats")
 
 
-def _results(code: Code, loop: AnyLoop) -> set[str]:
-    """Names that a loop adds to."""
-    found: set[str] = set()
+def _results(reading: Reading, code: Code, loop: AnyLoop) -> set[str]:
+    """Names that a loop adds this rank's numbers to: not those that go through a collective first."""
+    found: dict[str, list[ast.expr]] = {}
     for node in own_of(loop.body):
         if isinstance(node, ast.AugAssign):
-            found.add(text_of(node.target))
+            found.setdefault(text_of(node.target), []).append(node.value)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"append", "extend", "update", "add_", "add"}:
-            found.add(text_of(node.func.value))
+            found.setdefault(text_of(node.func.value), []).extend(node.args)
         elif isinstance(node, ast.Assign):
-            found |= {text_of(t) for t, v in assigned(node) if text_of(t) and text_of(t) in read(v)}
+            for target, value in assigned(node):
+                if text_of(target) and text_of(target) in read(value):
+                    found.setdefault(text_of(target), []).append(value)
     used = {name for node in own_of(body_of(code, loop)) if getattr(node, "lineno", 0) > (loop.end_lineno or 0) for name in (read(node) if isinstance(node, (ast.Name, ast.Attribute)) else ())}
-    return {n for n in found - {""} if n in used or "." in n}
+    return {n for n, values in found.items() if n and (n in used or "." in n) and not any(_shared_already(reading, code, v) for v in values)}
+
+
+def _shared_already(reading: Reading, code: Code, value: ast.expr) -> bool:
+    given = reading.shared_names.get(code.function(value) or code.tree, set())
+    return any(shared(reading.program, c, n) for c, e in sources(reading.program, code, value, 1) for n in ast.walk(e)) or bool(read(value) & given)
 
 
 def _metrics(reading: Reading) -> bool:
