@@ -62,13 +62,14 @@ def _parses(text: str) -> bool:
 
 
 def _applied(text: str, edits: list[Edit]) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.encode().splitlines(keepends=True)
     last = (len(lines) + 2, 0)
     for edit in sorted(set(edits), reverse=True):
         if edit.end > last:
             continue
         (first, column), (end, end_column) = edit.start, edit.end
-        new = lines[first - 1][:column] + edit.text.encode() + lines[end - 1][end_column:]
+        new = lines[first - 1][:column] + edit.text.replace("\n", newline).encode() + lines[end - 1][end_column:]
         lines[first - 1 : end] = [new]
         last = edit.start
     return b"".join(lines).decode()

@@ -177,3 +177,22 @@ def test_the_hook_starts_the_command() -> None:
     program, *args = hook["entry"].split()
     assert program == "scaffold"
     assert CliRunner().invoke(main, [*args, str(Path(__file__).parent / "right.py")]).exit_code == 0
+
+
+def test_line_ends_and_indents_stay(here: Path) -> None:
+    (here / "train.py").write_bytes(WRONG.replace("    ", "\t").replace("\n", "\r\n").encode())
+    _check("--fix")
+    data = (here / "train.py").read_bytes()
+    ast.parse(data)
+    assert data.count(b"\n") == data.count(b"\r\n")
+    assert b"set_epoch(epoch)" in data
+    assert b"get_rank() == 0" in data
+
+
+def test_most_hand_made_faults_are_found_without_running(tmp_path: Path) -> None:
+    from benchmarks.check import by_hand
+
+    results = list(by_hand(tmp_path))
+    wrong = [(fault, bool(found)) for _, fault, found in results if fault]
+    assert [found for _, fault, found in results if not fault and any(f.severity != "note" for f in found)] == []
+    assert sum(found for _, found in wrong) >= 25, [fault for fault, found in wrong if not found]
