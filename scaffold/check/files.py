@@ -50,6 +50,7 @@ class Tree:
     named: list[Path]
     _bytes: dict[Path, bytes] = field(default_factory=dict)
     _exists: dict[Path, bool] = field(default_factory=dict)
+    _marks: dict[Path, bool] = field(default_factory=dict)
 
     def content(self, path: Path) -> bytes:
         """The bytes of a file; empty if it cannot be read."""
@@ -65,7 +66,13 @@ class Tree:
     @cached_property
     def marked(self) -> list[Path]:
         """The named files that train, or know of ranks."""
-        return [p for p in self.named if _MARKS.search(self.content(p))]
+        return [p for p in self.named if self._is_marked(p)]
+
+    def _is_marked(self, path: Path) -> bool:
+        known = self._marks.get(path)
+        if known is None:
+            known = self._marks[path] = bool(_MARKS.search(self.content(path)))
+        return known
 
     @cached_property
     def programs(self) -> list[list[Path]]:
@@ -80,8 +87,8 @@ class Tree:
     def _chosen(self, entry: Path, reached: list[Path]) -> list[Path]:
         """All marked modules, and of the others the nearest."""
         others = [p for p in reached if p != entry]
-        plain = [p for p in others if not _MARKS.search(self.content(p))][:_PLAIN]
-        return [p for p in others if p in set(plain) or _MARKS.search(self.content(p))][:_MOST]
+        plain = set([p for p in others if not self._is_marked(p)][:_PLAIN])
+        return [p for p in others if p in plain or self._is_marked(p)][:_MOST]
 
     def _reached(self, entry: Path) -> list[Path]:
         order, queue = {entry: None}, [entry]

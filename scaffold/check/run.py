@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from scaffold.check.checks import all_checks
@@ -73,12 +74,18 @@ def _spoken(findings: set[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
+@lru_cache(maxsize=256)
+def _code(path: Path, text: str) -> Code:
+    """A file, parsed once for all programs that read it."""
+    return Code(path, str(path), text)
+
+
 def _program(paths: list[Path]) -> _Part:
     codes: list[Code] = []
     findings: list[Finding] = []
     for path in paths:
         try:
-            codes.append(Code(path, str(path), path.read_text(encoding="utf-8")))
+            codes.append(_code(path, path.read_text(encoding="utf-8")))
         except (SyntaxError, ValueError, RecursionError) as error:
             if path is paths[0]:
                 line = getattr(error, "lineno", None) or 1
