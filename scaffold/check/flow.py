@@ -86,6 +86,8 @@ def assignments(program: Program, code: Code, node: ast.AST) -> dict[str, list[a
         for each in own_of(function.body):
             for target, value in assigned(each):
                 known.setdefault(text_of(target), []).append(value)
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in {"append", "extend", "add_"}:
+                known.setdefault(text_of(each.func.value), []).extend(each.args)
     return known
 
 

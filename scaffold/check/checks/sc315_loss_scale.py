@@ -35,6 +35,9 @@ def check(reading: Reading) -> Iterator[Finding]:
                 ID, "error", summed[0], summed[1], "the loss is a sum over this rank's samples, and DDP averages gradients over ranks: they come out too small by the number of ranks",
                 "multiply the loss by the world size before backward, or divide it by the count of all ranks",
             )  # fmt: skip
+        times = _times(reading, code, call.func.value) if summed is None and not counted else None
+        if times is not None and _is_mean(reading, made):
+            yield reading.at(ID, "error", code, times, "a mean is multiplied by the number of ranks: DDP averages already, and gradients come out too large", "leave the factor out")
         divided = _divided(reading, made) if summed is None and not counted else None
         if divided is not None:
             yield reading.at(ID, "error", divided[0], divided[1], "the loss is divided by the number of ranks, and DDP averages once more: gradients come out too small", "leave the division out")
@@ -61,6 +64,19 @@ def _asks_for_sum(call: ast.Call) -> bool:
 
 def _is_loss(code: Code | None, call: ast.Call) -> bool:
     return code is not None and code.dotted(call.func).startswith("torch.")
+
+
+def _times(reading: Reading, code: Code, expr: ast.expr) -> ast.BinOp | None:
+    """A multiplication by the world size in what ``backward`` is called on."""
+    return next((n for n in ast.walk(expr) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) and (_is_world(reading, code, n.left) or _is_world(reading, code, n.right))), None)
+
+
+def _is_mean(reading: Reading, made: list[Where]) -> bool:
+    """The loss is one of torch's own functions, which take a mean, and no sum is seen."""
+    calls = [(c, n) for c, e in made for n in ast.walk(e) if isinstance(n, ast.Call)]
+    if any("sum" in ast.unparse(n.func).rpartition(".")[2] for _, n in calls):
+        return False
+    return any(c.dotted(n.func).startswith("torch.nn.functional.") and ("loss" in c.dotted(n.func) or "entropy" in c.dotted(n.func)) and not any(k.arg == "reduction" for k in n.keywords) for c, n in calls)
 
 
 def _divided(reading: Reading, made: list[Where]) -> Where | None:

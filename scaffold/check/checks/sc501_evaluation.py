@@ -91,6 +91,7 @@ def _added_up(reading: Reading, code: Code, names: set[str]) -> bool:
 def _means(reading: Reading, code: Code, loop: AnyLoop, names: set[str]) -> Iterator[Finding]:
     """``x = total / count`` of one rank, then averaged over ranks."""
     body = body_of(code, loop)
+    yield from _mixed(reading, code, names, body)
     every = carried(reading.program, code, names, code.function(loop))
     quotients = {text_of(t): t.lineno for n in own_of(body) for t, v in assigned(n) if isinstance(v, ast.BinOp) and isinstance(v.op, ast.Div) and read(v.left) & every and not reading.values.has(code, v.right, kinds.WORLD)}
     for node in own_of(body):
@@ -99,6 +100,28 @@ def _means(reading: Reading, code: Code, loop: AnyLoop, names: set[str]) -> Iter
         given = next((q for q in quotients if node.args and q in read(node.args[0]) and quotients[q] <= node.lineno), None)
         if given is not None and _averages(reading, code, node, body):
             yield reading.at(ID, "warning", code, node, f"the mean of the ranks' means ({given}) is not the mean where ranks have unequal parts", "all_reduce the sums and the counts, then divide")
+
+
+def _mixed(reading: Reading, code: Code, names: set[str], body: list[ast.stmt]) -> Iterator[Finding]:
+    """A sum or count that is averaged over the ranks, though it is divided by the size of the data, or another is added up."""
+    means: dict[str, ast.Call] = {}
+    sums: set[str] = set()
+    for node in own_of(body):
+        name = next((n for n in names if node.args and text_of(node.args[0]) == n), "") if isinstance(node, ast.Call) and shared(reading.program, code, node) else ""
+        if name and isinstance(node, ast.Call) and "gather" not in ast.unparse(node.func):
+            averaging = "AVG" in ast.unparse(node) or "mean" in ast.unparse(node.func).lower() or "avg" in ast.unparse(node.func).lower()
+            if averaging:
+                means[name] = node
+            else:
+                sums.add(name)
+    for name, node in means.items():
+        whole = any(
+            (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div) and name in read(n.left) and "len(" in ast.unparse(n.right) and "dataset" in ast.unparse(n.right))
+            or (isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Div) and text_of(n.target) == name and "dataset" in ast.unparse(n.value))
+            for n in own_of(body)
+        )
+        if whole or sums - means.keys():
+            yield reading.at(ID, "warning", code, node, f"{name} is averaged over the ranks where it must be added up: it is a sum over one rank's part", "all_reduce it with ReduceOp.SUM")
 
 
 def _averages(reading: Reading, code: Code, call: ast.Call, body: list[ast.stmt]) -> bool:
