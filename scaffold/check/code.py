@@ -103,6 +103,10 @@ class Code:
         parts.append(self.imports.get(expr.id, expr.id))
         return ".".join(reversed(parts))
 
+    def called(self, call: ast.Call) -> str:
+        """The last part of the name that is called, a method's on any value too: ``step`` of ``optimizers[0].step()``."""
+        return tail(self.dotted(call.func)) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Parents, nearest first."""
         while (up := self.parent.get(node)) is not None:
@@ -157,6 +161,21 @@ def _outside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set
 def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.arg]:
     """Positional and keyword parameters, in order."""
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def is_none(expr: ast.AST) -> bool:
+    """Whether an expression is the constant ``None``."""
+    return isinstance(expr, ast.Constant) and expr.value is None
+
+
+def argument(call: ast.Call, name: str, position: int = -1) -> ast.expr | None:
+    """The value given for a parameter by name, or at a position."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if 0 <= position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: position + 1]):
+        return call.args[position]
+    return None
 
 
 def own(part: ast.AST) -> Iterator[ast.AST]:

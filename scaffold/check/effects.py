@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check.code import Code, parameters, tail
+from scaffold.check.code import Code, argument, parameters, tail
 from scaffold.check.program import Called
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
 
 
 def on_all_ranks(reading: Reading, *names: str) -> Iterator[Called]:

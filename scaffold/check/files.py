@@ -48,9 +48,10 @@ class Tree:
     """The files named on the command line, and the local modules that they import."""
 
     named: list[Path]
-    _bytes: dict[Path, bytes] = field(default_factory=dict)
-    _exists: dict[Path, bool] = field(default_factory=dict)
-    _marks: dict[Path, bool] = field(default_factory=dict)
+    _bytes: dict[Path, bytes] = field(init=False, default_factory=dict)
+    _exists: dict[Path, bool] = field(init=False, default_factory=dict)
+    _marks: dict[Path, bool] = field(init=False, default_factory=dict)
+    _edges: dict[Path, list[Path]] = field(init=False, default_factory=dict)
 
     def content(self, path: Path) -> bytes:
         """The bytes of a file; empty if it cannot be read."""
@@ -105,10 +106,6 @@ class Tree:
         if known is None:
             known = self._edges[path] = [m for name in _imported(self.content(path)) for m in self._module(path, name)]
         return known
-
-    @cached_property
-    def _edges(self) -> dict[Path, list[Path]]:
-        return {}
 
     def _module(self, path: Path, dotted: str) -> list[Path]:
         level = len(dotted) - len(dotted.lstrip("."))

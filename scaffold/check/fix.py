@@ -76,7 +76,7 @@ def _applied(text: str, edits: list[Edit]) -> str:
 
 
 def _calls_at(code: Code, finding: Finding, *names: str) -> list[ast.Call]:
-    return [c for c in code.calls if c.lineno == finding.line and (tail(code.dotted(c.func)) or getattr(c.func, "attr", "")) in names]
+    return [c for c in code.calls if c.lineno == finding.line and code.called(c) in names]
 
 
 def _argument(call: ast.Call, text: str) -> Edit:

@@ -128,11 +128,10 @@ def shared(program: Program, code: Code, node: ast.AST) -> bool:
 
 
 def _shared(program: Program, code: Code, node: ast.Call) -> bool:
-    dotted = code.dotted(node.func)
-    name = tail(dotted) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+    dotted, name = code.dotted(node.func), code.called(node)
     if name in kinds.REDUCES and (isinstance(node.func, ast.Name) or dotted.startswith(("torch.distributed", "dist.", "funcol.")) or name == "full_tensor" or "reduce" in name or "gather" in name):
         return True
-    if name == "compute" and any(i.startswith(("torchmetrics", "torcheval")) for c in program.codes for i in c.imports.values()):
+    if name == "compute" and program.metrics:
         return True
     entered = program.callee(code, node)
     if entered is None:

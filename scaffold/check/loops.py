@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, tail
+from scaffold.check.code import LOOPS, SCOPES, Code, tail
 from scaffold.check.program import Program
 from scaffold.check.values import Held
 
+_ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
 AnyLoop = ast.For | ast.AsyncFor | ast.While
 
 
@@ -68,6 +69,15 @@ class Loops:
             isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and (n.func.attr in {"backward", "manual_backward"})
             for _, n in self.program.reach(code, body)
         )
+
+
+def leaves(code: Code, node: ast.AST, loop: ast.AST) -> bool:
+    """Whether a node ends a loop: it returns, breaks out of this loop, or ends the process."""
+    if isinstance(node, ast.Return):
+        return True
+    if isinstance(node, ast.Break):
+        return next((a for a in code.ancestors(node) if isinstance(a, (*LOOPS, *SCOPES))), None) is loop
+    return isinstance(node, ast.Call) and code.dotted(node.func) in _ENDS
 
 
 def evaluates(code: Code, loop: ast.AST) -> bool:

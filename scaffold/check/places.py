@@ -5,16 +5,12 @@ from __future__ import annotations
 import ast
 
 from scaffold.check import kinds
-from scaffold.check.code import SCOPES, Code, Function, own_of, parameters, tail
+from scaffold.check.code import SCOPES, Code, Function, is_none, own_of, parameters, tail
 from scaffold.check.flow import assigned, text_of
 from scaffold.check.program import Program
 
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 _DECORATORS = ("rank_zero_only", "main_process_only", "master_only", "on_main_process", "rank0_only", "only_on_master", "master_process_only", "rank_zero")
-
-
-def _is_none(expr: ast.expr) -> bool:
-    return isinstance(expr, ast.Constant) and expr.value is None
 
 
 class Places:
@@ -72,7 +68,7 @@ class Places:
         """``if writer is not None:`` where nothing but a line of rank 0's gives ``writer`` a value."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self._exists_there(code, v, depth) for v in test.values)
-        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None:
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_none(test.comparators[0]):
             test = test.left
         return isinstance(test, (ast.Name, ast.Attribute)) and self._given_there(code, test, depth)
 
@@ -81,16 +77,13 @@ class Places:
         function = code.function(expr)
         if function is not None and name in {a.arg for a in parameters(function)}:
             return bool(depth) and self._passed_there(code, function, name, depth - 1)
-        given = [(t, v) for n in self._assignments(code, function, name) for t, v in assigned(n) if text_of(t) == name and not _is_none(v)]
+        given = [(t, v) for n in self._assignments(code, function, name) for t, v in assigned(n) if text_of(t) == name and not is_none(v)]
         return bool(given) and all(self._of_rank_0(code, t, v) for t, v in given)
 
     def _of_rank_0(self, code: Code, target: ast.expr, value: ast.expr) -> bool:
         if self.guard(code, target, calls=False) is not None:
             return True
-        return isinstance(value, ast.IfExp) and ((_is_none(value.orelse) and self._main(code, value.test)) or (_is_none(value.body) and self.program.values.has(code, value.test, kinds.OTHERS)))
-
-    def _main(self, code: Code, test: ast.expr) -> bool:
-        return self.program.values.has(code, test, kinds.MAIN)
+        return isinstance(value, ast.IfExp) and ((is_none(value.orelse) and self.program.values.has(code, value.test, kinds.MAIN)) or (is_none(value.body) and self.program.values.has(code, value.test, kinds.OTHERS)))
 
     def _assignments(self, code: Code, function: Function | None, name: str) -> list[ast.AST]:
         whole = "." in name or function is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -32,21 +32,16 @@ class Program:
     """One entry file and the local modules it imports, or files that import each other."""
 
     codes: list[Code]
+    assigned: dict[ast.AST, dict[str, list[ast.expr]]] = field(init=False, default_factory=dict)
+    """What names are assigned in each function, as far as it was asked for."""
+    sharing: dict[ast.Call, bool] = field(init=False, default_factory=dict)
+    """Calls that make ranks share a value, as far as it was asked for."""
+    _modules: dict[tuple[Code, str], Code | None] = field(init=False, default_factory=dict)
 
     @cached_property
     def values(self) -> Values:
         """What each name holds."""
         return Values(self)
-
-    @cached_property
-    def assigned(self) -> dict[ast.AST, dict[str, list[ast.expr]]]:
-        """What names are assigned in each function, as far as it was asked for."""
-        return {}
-
-    @cached_property
-    def sharing(self) -> dict[ast.Call, bool]:
-        """Calls that make ranks share a value, as far as it was asked for."""
-        return {}
 
     @cached_property
     def modules(self) -> dict[Path, Code]:
@@ -59,10 +54,6 @@ class Program:
         if key not in self._modules:
             self._modules[key] = self._find(code, dotted)
         return self._modules[key]
-
-    @cached_property
-    def _modules(self) -> dict[tuple[Code, str], Code | None]:
-        return {}
 
     def _find(self, code: Code, dotted: str) -> Code | None:
         level = len(dotted) - len(dotted.lstrip("."))
@@ -164,9 +155,7 @@ class Program:
             for call in code.calls:
                 if not self._alive(code, call):
                     continue
-                dotted = code.dotted(call.func)
-                name = tail(dotted) if dotted else call.func.attr if isinstance(call.func, ast.Attribute) else ""
-                found.setdefault(name, []).append(Called(code, call))
+                found.setdefault(code.called(call), []).append(Called(code, call))
         return found
 
     def _alive(self, code: Code, node: ast.AST) -> bool:
@@ -214,6 +203,11 @@ class Program:
                 found.add(function)
                 queue += list(ast.walk(function))
         return found | {inner for outer in found for inner in ast.walk(outer) if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+    @cached_property
+    def metrics(self) -> bool:
+        """Whether it counts with a library whose metrics are put together over the ranks by themselves."""
+        return any(i.startswith(("torchmetrics", "torcheval")) for c in self.codes for i in c.imports.values())
 
     @cached_property
     def framework(self) -> str:

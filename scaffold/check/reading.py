@@ -12,7 +12,7 @@ from scaffold.check.finding import Finding
 from scaffold.check.flow import shared, text_of
 from scaffold.check.loops import Loops
 from scaffold.check.places import Places
-from scaffold.check.program import Program
+from scaffold.check.program import WRAPS, Program
 from scaffold.check.values import Held, Values
 
 
@@ -45,7 +45,7 @@ class Reading:
     @cached_property
     def wraps(self) -> bool:
         """Whether a model is wrapped by DDP, or sharded."""
-        return bool(self.program.calls("DistributedDataParallel", "fully_shard", "FullyShardedDataParallel"))
+        return bool(self.program.calls(*WRAPS))
 
     @cached_property
     def averages(self) -> bool:

@@ -24,11 +24,10 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class Result:
-    """What was found, in order of path and line, in how many files; ``single`` are scripts for one GPU."""
+    """What was found, in order of path and line, in how many files."""
 
     findings: list[Finding]
     files: int
-    single: list[Path]
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def check(paths: Iterable[Path], config: Config, progress: Callable[[str], None]
     if notes:
         every |= set(conversions(single, progress))
     wanted = {f for f in every if config.wants(f.rule, Path(f.path))}
-    return Result(_spoken(wanted), len(files), single)
+    return Result(_spoken(wanted), len(files))
 
 
 def _spoken(findings: set[Finding]) -> list[Finding]:

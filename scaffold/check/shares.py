@@ -6,7 +6,7 @@ import ast
 from enum import Enum
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, parameters, tail
+from scaffold.check.code import Code, argument, is_none, parameters, tail
 from scaffold.check.reading import Reading
 from scaffold.check.values import Held
 
@@ -21,16 +21,6 @@ class Share(Enum):
     UNKNOWN = "unknown"
 
 
-def argument(call: ast.Call, name: str, position: int = -1) -> ast.expr | None:
-    """The value given for a parameter by name, or at a position."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    if 0 <= position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: position + 1]):
-        return call.args[position]
-    return None
-
-
 def share(reading: Reading, loader: Held) -> Share:
     """What each rank gets of a loader."""
     call, code = loader.node, loader.code
@@ -38,7 +28,7 @@ def share(reading: Reading, loader: Held) -> Share:
         return Share.UNKNOWN
     for name, position in (("sampler", 3), ("batch_sampler", 4)):
         sampler = argument(call, name, position)
-        if sampler is not None and not (isinstance(sampler, ast.Constant) and sampler.value is None):
+        if sampler is not None and not is_none(sampler):
             return _sampler(reading, code, sampler)
     if any(k.arg is None for k in call.keywords) and not _no_sampler(reading, code, call):
         return Share.UNKNOWN
@@ -52,6 +42,14 @@ def share(reading: Reading, loader: Held) -> Share:
     if _iterable(reading, code, data):
         return Share.UNKNOWN
     return Share.WHOLE
+
+
+def samplers(reading: Reading, loader: Held) -> list[ast.Call]:
+    """The calls that make the samplers a loader is given."""
+    if loader.code is None or not isinstance(loader.node, ast.Call):
+        return []
+    sampler = argument(loader.node, "sampler", 3) or argument(loader.node, "batch_sampler", 4)
+    return [h.node for h in reading.values.all(loader.code, sampler, kinds.SAMPLER) if isinstance(h.node, ast.Call)] if sampler is not None else []
 
 
 def _no_sampler(reading: Reading, code: Code, call: ast.Call) -> bool:

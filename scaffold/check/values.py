@@ -316,8 +316,7 @@ class Values:
         return isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Mod) and self.has(code, expr.left, kinds.RANK)
 
     def _call(self, code: Code, call: ast.Call) -> Objs:
-        dotted = code.dotted(call.func)
-        name = tail(dotted) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+        dotted, name = code.dotted(call.func), code.called(call)
         if name in {"get", "getenv"} and dotted in {"os.environ.get", "os.getenv"} and call.args and isinstance(call.args[0], ast.Constant):
             return _environment(call.args[0].value)
         if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant) and isinstance(call.args[1].value, str):

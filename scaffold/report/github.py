@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from scaffold.check.finding import Finding
+from scaffold.report.sarif import relative
 
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -13,13 +13,8 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 def commands(findings: Iterable[Finding]) -> str:
     """One workflow command a finding."""
     return "\n".join(
-        f"::{_LEVELS[f.severity]} file={_property(_relative(f.path))},line={f.line},endLine={max(f.line, f.end_line)},title={_property(f'scaffold {f.rule}')}::{_data(f'{f.why}. To do: {f.do}')}" for f in findings
+        f"::{_LEVELS[f.severity]} file={_property(relative(f.path) or f.path)},line={f.line},endLine={max(f.line, f.end_line)},title={_property(f'scaffold {f.rule}')}::{_data(f'{f.why}. To do: {f.do}')}" for f in findings
     )
-
-
-def _relative(path: str) -> str:
-    full, here = Path(path).resolve(), Path.cwd().resolve()
-    return full.relative_to(here).as_posix() if full.is_relative_to(here) else path
 
 
 def _data(text: str) -> str:

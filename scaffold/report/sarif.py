@@ -41,6 +41,10 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 
 def uri(path: str) -> str:
     """A path as a URI reference: relative to the working folder if it lies in it."""
-    full = Path(path).resolve()
-    here = Path.cwd().resolve()
-    return full.relative_to(here).as_posix() if full.is_relative_to(here) else full.as_uri()
+    return relative(path) or Path(path).resolve().as_uri()
+
+
+def relative(path: str) -> str:
+    """A path as seen from the working folder; empty if it lies outside."""
+    full, here = Path(path).resolve(), Path.cwd().resolve()
+    return full.relative_to(here).as_posix() if full.is_relative_to(here) else ""

@@ -32,7 +32,6 @@ class Hunk:
 
     path: str
     line: int
-    end: int
     lines: list[Line]
     rules: tuple[str, ...] = ()
     as_converted: bool = False
@@ -85,7 +84,7 @@ def compare(path: str, before: str, after: str, expected: list[Expected]) -> Fil
             exact &= any(e.start == i and e.end == j and [x.rstrip() for x in e.new] == [x.rstrip() for x in new[k:m]] for e in mine)
             lines += block
         rules = tuple(dict.fromkeys(r for line in lines if line.sign != " " for r in line.rules))
-        found.hunks.append(Hunk(path, group[0][3] + 1, group[-1][4], lines, rules, exact))
+        found.hunks.append(Hunk(path, group[0][3] + 1, lines, rules, exact))
     written = {_aspect(r) for hunk in found.hunks for line in hunk.lines if line.sign == "+" for r in rules_of(line.text)}
     texts = {x.strip() for x in new}
     found.missing = [e for e in expected if not {_aspect(r) for r in e.rules} <= written and any(x.strip() and x.strip() not in texts for x in e.new)]

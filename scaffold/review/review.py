@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Review:
-    """Everything that is to be said of a change. ``converts``: scripts that the base trains on one GPU, with what a conversion of each would be."""
+    """Everything that is to be said of a change."""
 
     title: str
     files: list[FileChange]
     hazards: list[Finding]
     notes: list[str] = field(default_factory=list)
-    converts: list[str] = field(default_factory=list)
     verified: dict[str, Any] | None = None
 
     @property
@@ -62,17 +61,17 @@ def review(sides: Sides, verified: Path | None = None) -> Review:
     Raises:
         ScaffoldError: the summary of ``verify`` cannot be read.
     """
-    expected, notes, converts = _expected(sides)
+    expected, notes = _expected(sides)
     files = [compare(name, _text(sides.before / name), _text(sides.after / name), expected.get(name, [])) for name in sides.changed]
     files += [FileChange(name, missing=edits) for name, edits in expected.items() if name not in sides.changed]
-    return Review(sides.title, files, _hazards(sides), notes, converts, _verified(verified) if verified else None)
+    return Review(sides.title, files, _hazards(sides), notes, _verified(verified) if verified else None)
 
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
-def _expected(sides: Sides) -> tuple[dict[str, list[Expected]], list[str], list[str]]:
+def _expected(sides: Sides) -> tuple[dict[str, list[Expected]], list[str]]:
     """What conversions of the base's scripts change, by file; only scripts that the change touches, or whose modules it does."""
     from scaffold.convert import convert
     from scaffold.plan import Options
@@ -81,7 +80,6 @@ def _expected(sides: Sides) -> tuple[dict[str, list[Expected]], list[str], list[
     changed = {(sides.before / n).resolve() for n in sides.changed}
     edits: dict[str, list[Expected]] = {}
     notes: list[str] = []
-    converts: list[str] = []
     after = "\n".join(_text(sides.after / n) for n in sides.changed)
     strategy = "fsdp2" if "fully_shard" in after else "ddp"
     for program in Tree(found([sides.before])).programs:
@@ -94,7 +92,6 @@ def _expected(sides: Sides) -> tuple[dict[str, list[Expected]], list[str], list[
         except ScaffoldError as error:
             notes.append(f"{name}: no conversion to compare with: {error}".replace(f"{sides.before}/", ""))
             continue
-        converts.append(name)
         for diagnostic in conversion.errors:
             notes.append(f"{name}: a conversion would stop at line {diagnostic.line} ({diagnostic.rule}): {diagnostic.why}. {diagnostic.do}")
         notes += [f"{name}: strategy: {strategy.upper()}", f"{name}: batch: {batch_line(conversion.plan)}", f"{name}: learning rate: {rate_line(conversion.plan)}"]
@@ -102,7 +99,7 @@ def _expected(sides: Sides) -> tuple[dict[str, list[Expected]], list[str], list[
             path = file.source.path.resolve()
             if path.is_relative_to(sides.before.resolve()):
                 edits.setdefault(path.relative_to(sides.before.resolve()).as_posix(), []).extend(_changes(file))
-    return edits, notes, converts
+    return edits, notes
 
 
 def _becomes_distributed(sides: Sides, program: list[Path]) -> bool:

@@ -22,20 +22,20 @@ def check(reading: Reading) -> Iterator[Finding]:
     program = reading.program
     made = program.calls("init_process_group")
     for called in made[:1]:
-        if not program.calls("destroy_process_group") and reading.program.trains:
+        if not program.calls("destroy_process_group") and program.trains:
             yield reading.at(
                 ID, "warning", called.code, called.call, "the process group is never closed: processes end with a warning, or hang in NCCL",
                 "call torch.distributed.destroy_process_group() at the end",
             )  # fmt: skip
-    by_block: dict[int, ast.AST] = {}
+    blocks: set[ast.AST] = set()
     for called in sorted(made, key=lambda c: c.call.lineno):
         block = called.code.parent[called.code.statement(called.call)]
-        if id(block) in by_block and not isinstance(block, (ast.If, ast.Try, ast.Match)):
+        if block in blocks and not isinstance(block, (ast.If, ast.Try, ast.Match)):
             yield reading.at(
                 ID, "error", called.code, called.call, "the process group is made a second time: torch raises \"trying to initialize the default process group twice\"",
                 "keep one call of init_process_group",
             )  # fmt: skip
-        by_block[id(block)] = called.call
+        blocks.add(block)
     if any("LOCAL_RANK" in c.text or "local_rank()" in c.text or "SLURM_LOCALID" in c.text for c in program.codes):
         return
     for called in program.calls("add_argument"):

@@ -42,12 +42,12 @@ def check(reading: Reading) -> Iterator[Finding]:
                 yield reading.at(ID, "error", code, call, f"{inside} is a collective, and rank 0 alone comes here{where}: it waits for the others, which never come", "move it out, so that all ranks make it")
             continue
         function = code.function(call)
-        if function is not None and function not in made and not _decorated(code, call):
+        if function is not None and function not in made and not _in_lambda(code, call):
             made[function] = name
             queue += [(c, name) for c in program.callers.get(function, []) if program.callee(c.code, c.call) is not None]
 
 
-def _decorated(code: Code, call: ast.Call) -> bool:
+def _in_lambda(code: Code, call: ast.Call) -> bool:
     """A lambda's body does not run where it stands."""
     return any(isinstance(a, ast.Lambda) for a in code.ancestors(call))
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check.code import LOOPS, SCOPES, Code, own, tail
+from scaffold.check.code import own
 from scaffold.check.finding import Finding
+from scaffold.check.loops import leaves
 from scaffold.check.reading import Reading
 
 ID = "SC103"
@@ -22,7 +23,7 @@ def check(reading: Reading) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for loop, code in reading.loops.training.items():
         for node in own(loop):
-            if node in seen or not _leaves(code, node, loop):
+            if node in seen or not leaves(code, node, loop):
                 continue
             seen.add(node)
             test = reading.places.differs(code, node)
@@ -31,12 +32,3 @@ def check(reading: Reading) -> Iterator[Finding]:
                     ID, "error", code, node, f"leaves the training under a test on the rank (line {getattr(test, 'lineno', '?')}): the others wait for this one in their next collective",
                     "let all ranks decide alike: broadcast the decision first",
                 )  # fmt: skip
-
-
-def _leaves(code: Code, node: ast.AST, loop: ast.AST) -> bool:
-    if isinstance(node, ast.Return):
-        return True
-    if isinstance(node, ast.Break):
-        inner = next((a for a in code.ancestors(node) if isinstance(a, (*LOOPS, *SCOPES))), None)
-        return inner is loop
-    return isinstance(node, ast.Call) and code.dotted(node.func) in {"sys.exit", "os._exit", "exit", "quit", "os.abort"} and tail(code.dotted(node.func)) != ""

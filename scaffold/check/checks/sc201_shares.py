@@ -11,11 +11,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check import kinds
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code, argument, is_none, tail
 from scaffold.check.finding import Finding
 from scaffold.check.reading import Reading
-from scaffold.check.shares import Share, argument, share
+from scaffold.check.shares import Share, samplers, share
 
 ID = "SC201"
 NAME = "distributed-sampler"
@@ -36,7 +35,7 @@ def check(reading: Reading) -> Iterator[Finding]:
     for called in reading.program.calls("DataLoader"):
         sampler = argument(called.call, "sampler")
         shuffle = argument(called.call, "shuffle", 2)
-        if sampler is not None and isinstance(shuffle, ast.Constant) and shuffle.value is True and not _none(sampler) and not _conditional(called.code, sampler):
+        if sampler is not None and isinstance(shuffle, ast.Constant) and shuffle.value is True and not is_none(sampler) and not _conditional(called.code, sampler):
             yield reading.at(
                 ID, "error", called.code, called.call, "sampler= and shuffle=True are given together: DataLoader raises a ValueError",
                 "leave shuffle= out; the sampler shuffles",
@@ -45,7 +44,7 @@ def check(reading: Reading) -> Iterator[Finding]:
 
 
 def _samplers(reading: Reading) -> Iterator[Finding]:
-    trained = {s for held in reading.loops.training_loaders for s in _sampler_of(reading, held)}
+    trained = {s for held in reading.loops.training_loaders for s in samplers(reading, held)}
     for called in reading.program.calls("DistributedSampler"):
         rank = argument(called.call, "rank", 2)
         if isinstance(rank, ast.Constant) and isinstance(rank.value, int):
@@ -56,18 +55,6 @@ def _samplers(reading: Reading) -> Iterator[Finding]:
         shuffle = argument(called.call, "shuffle", 3)
         if called.call in trained and isinstance(shuffle, ast.Constant) and shuffle.value is False:
             yield reading.at(ID, "warning", called.code, called.call, "the training data are never shuffled: shuffle=False", "leave shuffle= out, unless the order is meant")
-
-
-def _sampler_of(reading: Reading, held: object) -> list[ast.AST]:
-    call, code = getattr(held, "node", None), getattr(held, "code", None)
-    sampler = argument(call, "sampler", 3) if isinstance(call, ast.Call) else None
-    if sampler is None or code is None:
-        return []
-    return [h.node for h in reading.values.all(code, sampler, kinds.SAMPLER) if h.node is not None]
-
-
-def _none(expr: ast.expr) -> bool:
-    return isinstance(expr, ast.Constant) and expr.value is None
 
 
 def _conditional(code: Code, sampler: ast.expr) -> bool:

@@ -10,11 +10,11 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code
+from scaffold.check.code import Code, argument
 from scaffold.check.finding import Finding
 from scaffold.check.loops import AnyLoop
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
+from scaffold.check.shares import samplers
 
 ID = "SC203"
 NAME = "set-epoch"
@@ -28,19 +28,19 @@ def check(reading: Reading) -> Iterator[Finding]:
         if not isinstance(called.call.func, ast.Attribute):
             continue
         given = reading.values.of(called.code, called.call.func.value)
-        samplers = {h.node for h in given if h.kind == kinds.SAMPLER and h.node is not None}
+        direct = {h.node for h in given if h.kind == kinds.SAMPLER and h.node is not None}
         loaders = [h for h in given if h.kind == kinds.LOADER]
-        told |= samplers
+        told |= direct
         for loader in loaders:
-            told |= set(_samplers(reading, loader.code, loader.node))
-        unknown |= not samplers and not loaders
-        if samplers and called.call.args and _never_changes(called.code, called.call):
+            told |= set(samplers(reading, loader))
+        unknown |= not direct and not loaders
+        if direct and called.call.args and _never_changes(called.code, called.call):
             yield reading.at(ID, "error", called.code, called.call, "set_epoch is given the same number every time: the order never changes", "give it the number of the epoch")
     if unknown:
         return
     reported: set[ast.AST] = set()
     for held, (code, loop) in reading.loops.training_loaders.items():
-        for sampler in _samplers(reading, held.code, held.node):
+        for sampler in samplers(reading, held):
             if sampler in told or sampler in reported or _unshuffled(sampler) or not _repeats(reading, code, loop):
                 continue
             reported.add(sampler)
@@ -50,15 +50,8 @@ def check(reading: Reading) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _samplers(reading: Reading, code: Code | None, call: ast.AST | None) -> list[ast.AST]:
-    if code is None or not isinstance(call, ast.Call):
-        return []
-    sampler = argument(call, "sampler", 3) or argument(call, "batch_sampler", 4)
-    return [h.node for h in reading.values.all(code, sampler, kinds.SAMPLER) if h.node is not None] if sampler is not None else []
-
-
-def _unshuffled(sampler: ast.AST) -> bool:
-    shuffle = argument(sampler, "shuffle", 3) if isinstance(sampler, ast.Call) else None
+def _unshuffled(sampler: ast.Call) -> bool:
+    shuffle = argument(sampler, "shuffle", 3)
     return isinstance(shuffle, ast.Constant) and shuffle.value is False
 
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 
 from scaffold.check import kinds
+from scaffold.check.code import argument
 from scaffold.check.finding import Finding
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
 
 ID = "SC206"
 NAME = "iterable-dataset"

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code
 from scaffold.check.finding import Finding
 from scaffold.check.flow import Where, carries, sources
 from scaffold.check.reading import Reading
@@ -36,7 +36,7 @@ def check(reading: Reading) -> Iterator[Finding]:
         made = [w for c, a in fed for w in sources(program, c, a, 3)]
         if not made or any(_follows_rank(reading, w) for w in made) or any(reading.values.has(c, e, kinds.LOADER) for c, e in made):
             continue
-        drawn = any(isinstance(n, ast.Call) and (tail(c.dotted(n.func)) or getattr(n.func, "attr", "")) in _DRAWS for c, e in made for n in ast.walk(e))
+        drawn = any(isinstance(n, ast.Call) and c.called(n) in _DRAWS for c, e in made for n in ast.walk(e))
         if drawn and not program.calls(*_SEEDS):
             continue
         yield reading.at(ID, "error", code, loop, "nothing in these batches follows the rank: every rank trains on the same samples", "give each rank its slice of the batch ([rank::world_size]), or a seed of its own for the draw")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from scaffold.check.code import is_none
 from scaffold.check.finding import Finding
 from scaffold.check.flow import shared, sources
 from scaffold.check.program import Called
@@ -27,7 +28,7 @@ def check(reading: Reading) -> Iterator[Finding]:
     for called in reading.program.calls("random_split", "train_test_split"):
         code, call = called
         given = next((k.value for k in call.keywords if k.arg in {"generator", "random_state"}), call.args[2] if len(call.args) > 2 else None)
-        if given is not None and not (isinstance(given, ast.Constant) and given.value is None):
+        if given is not None and not is_none(given):
             if reading.values.differs(code, given):
                 yield reading.at(ID, "error", code, call, "this split follows the rank: ranks disagree on what is held out", "give all ranks one seed")
             continue

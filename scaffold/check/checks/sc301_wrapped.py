@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import own_of, tail
+from scaffold.check.code import Code, own_of, tail
 from scaffold.check.finding import Finding
 from scaffold.check.flow import body_of, read, text_of
 from scaffold.check.reading import Reading
@@ -66,13 +66,6 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
     return statement.targets if isinstance(statement, ast.Assign) else []
 
 
-def _instead_of_ddp(code: object, call: ast.Call) -> bool:
+def _instead_of_ddp(code: Code, call: ast.Call) -> bool:
     """A branch beside the one with DDP, for runs without torchrun."""
-    parent = getattr(code, "parent", {})
-    node: ast.AST | None = call
-    while node is not None:
-        above = parent.get(node)
-        if isinstance(above, ast.If):
-            return True
-        node = above
-    return False
+    return any(isinstance(a, ast.If) for a in code.ancestors(call))

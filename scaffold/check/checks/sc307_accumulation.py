@@ -61,7 +61,7 @@ def _accumulates(code: Code, loop: ast.AST) -> bool:
     for node in ast.walk(loop):
         if isinstance(node, ast.If) and any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(node.test)):
             inside = list(own_of(node.body))
-            steps = any(_calls(n, "step") and isinstance(n, ast.Call) and not n.args for n in inside) or any(_calls(n, "step") for n in inside)
+            steps = any(_calls(n, "step") for n in inside)
             if steps and any(_calls(n, "zero_grad") for n in inside) and not any(_calls(n, "backward") for n in inside):
                 return True
     return False

@@ -11,10 +11,9 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code, argument, tail
 from scaffold.check.finding import Finding
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
 
 ID = "SC401"
 NAME = "device-index"
@@ -40,7 +39,7 @@ def check(reading: Reading) -> Iterator[Finding]:
 
 
 def _fixed(reading: Reading, code: Code, call: ast.Call) -> str:
-    name = tail(code.dotted(call.func)) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+    name = code.called(call)
     if name in {"to", "device", "set_default_device"} and call.args and _is_first(call.args[0]):
         return repr(call.args[0].value) if isinstance(call.args[0], ast.Constant) else "cuda:0"
     if name == "device" and len(call.args) > 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == "cuda" and _number(call.args[1]):
@@ -59,8 +58,6 @@ def _is_first(expr: ast.expr) -> bool:
 
 def _number(expr: ast.expr) -> bool:
     return isinstance(expr, ast.Constant) and isinstance(expr.value, int) and not isinstance(expr.value, bool)
-
-
 
 
 def _bare(code: Code, call: ast.Call) -> bool:

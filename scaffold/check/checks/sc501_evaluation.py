@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, own_of, tail
+from scaffold.check.code import Code, argument, own_of, tail
 from scaffold.check.finding import Finding
 from scaffold.check.flow import assigned, body_of, carried, is_shared_later, read, shared, sources, text_of
 from scaffold.check.loops import AnyLoop, evaluates
 from scaffold.check.reading import Reading
-from scaffold.check.shares import Share, argument, share
+from scaffold.check.shares import Share, samplers, share
+from scaffold.check.values import Held
 
 ID = "SC501"
 NAME = "shard-evaluation"
@@ -39,16 +40,16 @@ def check(reading: Reading) -> Iterator[Finding]:
             continue
         function = code.function(loop)
         alone = sorted(n for n in names if not is_shared_later(reading.program, code, {n}, function))
-        together = len(alone) < len(names) or _metrics(reading)
+        together = len(alone) < len(names) or reading.program.metrics
         if parts == {Share.PART} and not together:
             yield reading.at(ID, "error", code, loop, "each rank evaluates its part of the data, and the result is never put together: what is shown is one rank's number", "all_reduce sums and counts, then divide")
-        elif parts == {Share.PART} and alone and not _metrics(reading):
+        elif parts == {Share.PART} and alone and not reading.program.metrics:
             yield reading.at(ID, "warning", code, loop, f"each rank evaluates its part of the data, and {', '.join(alone)} is never put together, though other results are", "all_reduce it as well")
-        elif parts == {Share.WHOLE} and together and not _metrics(reading) and _added_up(reading, code, names):
+        elif parts == {Share.WHOLE} and together and not reading.program.metrics and _added_up(reading, code, names):
             yield reading.at(ID, "warning", code, loop, "every rank evaluates all of the data and the results are added up: each sample counts once for every rank", "give the ranks parts of the data, or leave the sum out")
         elif parts == {Share.PART}:
             yield from _means(reading, code, loop, names)
-            if any(_pads(reading, h.code, h.node) for h in held) and not any(_CUTS_PADDING.search(c.text) for c in reading.program.codes):
+            if any(_pads(reading, h) for h in held) and not any(_CUTS_PADDING.search(c.text) for c in reading.program.codes):
                 yield reading.at(ID, "warning", code, loop, "DistributedSampler repeats samples where the data does not divide evenly: they count twice in the result", "sampler=range(rank, len(dataset), world_size) gives each rank its part without repeats")
 
 
@@ -71,10 +72,6 @@ def _results(reading: Reading, code: Code, loop: AnyLoop) -> set[str]:
 def _shared_already(reading: Reading, code: Code, value: ast.expr) -> bool:
     given = reading.shared_names.get(code.function(value) or code.tree, set())
     return any(shared(reading.program, c, n) for c, e in sources(reading.program, code, value, 1) for n in ast.walk(e)) or bool(read(value) & given)
-
-
-def _metrics(reading: Reading) -> bool:
-    return any(name.startswith(("torchmetrics", "torcheval")) for c in reading.program.codes for name in c.imports.values())
 
 
 def _added_up(reading: Reading, code: Code, names: set[str]) -> bool:
@@ -130,9 +127,5 @@ def _averages(reading: Reading, code: Code, call: ast.Call, body: list[ast.stmt]
     return any(isinstance(n, (ast.BinOp, ast.AugAssign)) and isinstance(n.op, ast.Div) and reading.values.has(code, n.right if isinstance(n, ast.BinOp) else n.value, kinds.WORLD) for n in own_of(body))
 
 
-def _pads(reading: Reading, code: Code | None, call: ast.AST | None) -> bool:
-    sampler = argument(call, "sampler", 3) if isinstance(call, ast.Call) else None
-    if sampler is None or code is None:
-        return False
-    made = [h.node for h in reading.values.all(code, sampler, kinds.SAMPLER)]
-    return any(isinstance(n, ast.Call) and argument(n, "drop_last", 5) is None for n in made)
+def _pads(reading: Reading, held: Held) -> bool:
+    return any(argument(s, "drop_last", 5) is None for s in samplers(reading, held))

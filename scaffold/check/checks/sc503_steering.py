@@ -11,14 +11,14 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import LOOPS, SCOPES, Code, own
+from scaffold.check.code import own
 from scaffold.check.finding import Finding
+from scaffold.check.loops import leaves
 from scaffold.check.measured import is_local
 from scaffold.check.reading import Reading
 
 ID = "SC503"
 NAME = "steering"
-_LEAVES = {"sys.exit", "exit", "quit", "os._exit"}
 
 
 def check(reading: Reading) -> Iterator[Finding]:
@@ -32,16 +32,8 @@ def check(reading: Reading) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for loop, code in reading.loops.training.items():
         for node in own(loop):
-            if node in seen or not isinstance(node, ast.If) or not any(_leaves(code, n, loop) for s in node.body for n in own(s)):
+            if node in seen or not isinstance(node, ast.If) or not any(isinstance(n, ast.Raise) or leaves(code, n, loop) for s in node.body for n in own(s)):
                 continue
             seen.add(node)
             if not reading.values.differs(code, node.test) and is_local(reading, code, node.test):
                 yield reading.at(ID, "error", code, node.test, "this rank leaves on a number of its own: the others wait for it in their next collective", "let all ranks decide on one number (all_reduce or broadcast it)")
-
-
-def _leaves(code: Code, node: ast.AST, loop: ast.AST) -> bool:
-    if isinstance(node, (ast.Return, ast.Raise)):
-        return True
-    if isinstance(node, ast.Break):
-        return next((a for a in code.ancestors(node) if isinstance(a, (*LOOPS, *SCOPES))), None) is loop
-    return isinstance(node, ast.Call) and code.dotted(node.func) in _LEAVES

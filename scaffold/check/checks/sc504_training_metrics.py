@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code
 from scaffold.check.finding import Finding
 from scaffold.check.measured import is_local
 from scaffold.check.reading import Reading
@@ -26,7 +26,7 @@ def check(reading: Reading) -> Iterator[Finding]:
     seen: set[Code] = set()
     for called in sorted(reading.program.calls(*_SHOWS), key=lambda c: (c.code.name, c.call.lineno)):
         code, call = called
-        name = tail(code.dotted(call.func)) or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+        name = code.called(call)
         if code in seen or name == "append" or "rank" in ast.unparse(call).lower():
             continue
         given = [*call.args, *(k.value for k in call.keywords)]

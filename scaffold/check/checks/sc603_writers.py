@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from scaffold.check.code import argument
 from scaffold.check.effects import on_all_ranks, own_path
 from scaffold.check.finding import Finding
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
 
 ID = "SC603"
 NAME = "writers"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check.code import Code, tail
+from scaffold.check.code import Code
 from scaffold.check.effects import on_all_ranks, own_path
 from scaffold.check.finding import Finding
 from scaffold.check.flow import shared, sources
@@ -37,4 +37,4 @@ def check(reading: Reading) -> Iterator[Finding]:
 
 
 def _reads_clock(code: Code, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ((tail(code.dotted(node.func)) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")) in _CLOCK)
+    return isinstance(node, ast.Call) and code.called(node) in _CLOCK

@@ -11,12 +11,11 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code
+from scaffold.check.code import Code, argument
 from scaffold.check.effects import on_all_ranks, own_path
 from scaffold.check.finding import Finding
 from scaffold.check.flow import own_sources
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
 
 ID = "SC611"
 NAME = "save-once"

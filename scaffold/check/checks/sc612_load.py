@@ -10,12 +10,11 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, own_of, tail
+from scaffold.check.code import Code, argument, own_of, tail
 from scaffold.check.effects import on_all_ranks
 from scaffold.check.finding import Finding
 from scaffold.check.flow import body_of, read
 from scaffold.check.reading import Reading
-from scaffold.check.shares import argument
 
 ID = "SC612"
 NAME = "load"
