@@ -178,6 +178,12 @@ def argument(call: ast.Call, name: str, position: int = -1) -> ast.expr | None:
     return None
 
 
+def passed(function: Function, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call of ``function`` gives for its parameter ``name``; ``self`` is given by no call."""
+    names = [a.arg for a in parameters(function)]
+    return argument(call, name, names.index(name) - (names[0] == "self"))
+
+
 def own(part: ast.AST) -> Iterator[ast.AST]:
     """Nodes that run when ``part`` does: bodies of functions defined in it do not."""
     stack = [part]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.check.code import Code, argument, parameters, tail
+from scaffold.check.code import Code, argument, parameters, passed, tail
 from scaffold.check.program import Called
 from scaffold.check.reading import Reading
 
@@ -29,9 +29,13 @@ def _never_given(reading: Reading, code: Code, path: ast.expr) -> bool:
     function = code.function(path)
     if function is None or not isinstance(path, ast.Name) or path.id not in {a.arg for a in parameters(function)}:
         return False
-    names = [a.arg for a in parameters(function)]
     callers = reading.program.callers.get(function, [])
-    return bool(callers) and not any(len(c.call.args) > names.index(path.id) or any(k.arg in {path.id, None} for k in c.call.keywords) for c in callers)
+    return bool(callers) and all(passed(function, c.call, path.id) is None and not _spreads(c.call) for c in callers)
+
+
+def _spreads(call: ast.Call) -> bool:
+    """Arguments that come out of a list or a dictionary."""
+    return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
 
 
 def _nowhere(path: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.check import kinds
-from scaffold.check.code import Code, Function, own_of, parameters, tail
+from scaffold.check.code import Code, Function, own_of, parameters, passed, tail
 from scaffold.check.program import Program
 
 Where = tuple[Code, ast.AST]
@@ -184,12 +184,10 @@ def is_shared_later(program: Program, code: Code, names: set[str], function: Fun
 
 def _through_parameters(program: Program, function: Function, names: set[str], depth: int) -> bool:
     """An accumulator that the caller made and shares afterwards."""
-    for position, parameter in enumerate(parameters(function)):
+    for parameter in parameters(function):
         if parameter.arg in names:
             for called in program.callers.get(function, []):
-                shift = 1 if parameters(function)[0].arg == "self" else 0
-                args = called.call.args
-                given = next((k.value for k in called.call.keywords if k.arg == parameter.arg), args[position - shift] if 0 <= position - shift < len(args) else None)
+                given = passed(function, called.call, parameter.arg)
                 if given is not None and text_of(given) and is_shared_later(program, called.code, {text_of(given)}, called.code.function(called.call), depth - 1):
                     return True
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from scaffold.check import kinds
-from scaffold.check.code import SCOPES, Code, Function, is_none, own_of, parameters, tail
+from scaffold.check.code import SCOPES, Code, Function, is_none, own_of, parameters, passed, tail
 from scaffold.check.flow import assigned, text_of
 from scaffold.check.program import Program
 
@@ -76,7 +76,7 @@ class Places:
         name = text_of(expr)
         function = code.function(expr)
         if function is not None and name in {a.arg for a in parameters(function)}:
-            return bool(depth) and self._passed_there(code, function, name, depth - 1)
+            return bool(depth) and self._passed_there(function, name, depth - 1)
         given = [(t, v) for n in self._assignments(code, function, name) for t, v in assigned(n) if text_of(t) == name and not is_none(v)]
         return bool(given) and all(self._of_rank_0(code, t, v) for t, v in given)
 
@@ -89,14 +89,9 @@ class Places:
         whole = "." in name or function is None
         return [n for n in (code.nodes if whole else own_of(function.body if function is not None else [])) if isinstance(n, (ast.Assign, ast.AnnAssign))]
 
-    def _passed_there(self, code: Code, function: Function, name: str, depth: int) -> bool:
-        position = [a.arg for a in parameters(function)].index(name)
-        callers = self.program.callers.get(function, [])
-        values = []
-        for caller in callers:
-            given = next((k.value for k in caller.call.keywords if k.arg == name), None) or (caller.call.args[position] if position < len(caller.call.args) else None)
-            values.append(isinstance(given, (ast.Name, ast.Attribute)) and self._given_there(caller.code, given, depth))
-        return bool(values) and all(values)
+    def _passed_there(self, function: Function, name: str, depth: int) -> bool:
+        given = [(c.code, passed(function, c.call, name)) for c in self.program.callers.get(function, [])]
+        return bool(given) and all(isinstance(expr, (ast.Name, ast.Attribute)) and self._given_there(code, expr, depth) for code, expr in given)
 
     def _of_function(self, code: Code, function: Function) -> ast.AST | None:
         if function in self._functions:

@@ -99,6 +99,11 @@ IDIOMS: list[tuple[str, Edits]] = [
     ("rank 0 through the module inside", [(GUARD, "        if rank == 0:\n            ddp.module(torch.zeros(8, 8, device=device))\n            writer")]),
     ("no_sync but for the last", [("            loss.backward()", "            if epoch % 2:\n                with ddp.no_sync():\n                    loss.backward()\n            else:\n                loss.backward()")]),
     ("a writer that only rank 0 has", [("        if rank == 0:\n            writer.add_scalar", "        if writer is not None:\n            writer.add_scalar")]),
+    ("a writer that only rank 0 has, given to a method", [
+        ("class Net(", "class Log:\n    def show(self, writer, value):\n        if writer is not None:\n            torch.save(value, \"v.pt\")\n\n\nclass Net("),
+        ('    writer = SummaryWriter("runs") if rank == 0 else None\n', '    writer = None\n    if rank == 0:\n        writer = SummaryWriter("runs")\n'),
+        ("        plateau.step", "        Log().show(writer, accuracy)\n        plateau.step"),
+    ]),
     ("draws of each rank", [("for x, y in tqdm(loader, disable=rank != 0):", "for _ in range(10):\n            at = torch.randint(0, 80, (8,))\n            x, y = data[at]")]),
     ("gradients averaged by hand", [("ddp = DDP(net, device_ids=[local_rank])", "ddp = net"), ("            optimizer.step()", "            for p in net.parameters():\n                dist.all_reduce(p.grad, op=dist.ReduceOp.AVG)\n            optimizer.step()")]),
     ("print is silenced elsewhere", [("class Net(", "import builtins\n\n\ndef quiet():\n    builtins.print = lambda *a: None\n\n\nclass Net("), ("        plateau.step", "        print(epoch)\n        plateau.step")]),
