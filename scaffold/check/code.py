@@ -178,6 +178,18 @@ def argument(call: ast.Call, name: str, position: int = -1) -> ast.expr | None:
     return None
 
 
+def module_paths(path: Path, dotted: str) -> Iterator[Path]:
+    """Where a module that the file at ``path`` imports may lie: in its folder, or in one of two above it."""
+    level = len(dotted) - len(dotted.lstrip("."))
+    parts = [p for p in dotted.lstrip(".").split(".") if p]
+    parents = path.parents
+    for base in [parents[min(level, len(parents)) - 1]] if level else parents[:3]:
+        target = base.joinpath(*parts)
+        if parts:
+            yield target.with_name(target.name + ".py")
+        yield target / "__init__.py"
+
+
 def passed(function: Function, call: ast.Call, name: str) -> ast.expr | None:
     """What a call of ``function`` gives for its parameter ``name``; ``self`` is given by no call."""
     names = [a.arg for a in parameters(function)]

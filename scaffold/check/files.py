@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from scaffold.check.code import module_paths
 from scaffold.errors import ScaffoldError
 
 _MARKS = re.compile(rb"torch\.distributed|init_process_group|get_rank\(|local_rank|LOCAL_RANK|\.backward\(|DataParallel|fully_shard|DistributedSampler")
@@ -104,20 +105,11 @@ class Tree:
     def _imports(self, path: Path) -> list[Path]:
         known = self._edges.get(path)
         if known is None:
-            known = self._edges[path] = [m for name in _imported(self.content(path)) for m in self._module(path, name)]
+            known = self._edges[path] = [m for name in _imported(self.content(path)) if (m := self._module(path, name)) is not None]
         return known
 
-    def _module(self, path: Path, dotted: str) -> list[Path]:
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = [p for p in dotted.lstrip(".").split(".") if p]
-        parents = path.parents
-        bases = [parents[min(level, len(parents)) - 1]] if level else parents[:3]
-        for base in bases:
-            target = base.joinpath(*parts)
-            for candidate in (target.with_name(target.name + ".py"), target / "__init__.py"):
-                if candidate != path and self._is_file(candidate):
-                    return [candidate]
-        return []
+    def _module(self, path: Path, dotted: str) -> Path | None:
+        return next((p for p in module_paths(path, dotted) if p != path and self._is_file(p)), None)
 
     def _is_file(self, path: Path) -> bool:
         known = self._exists.get(path)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from scaffold.check.code import Code, Function, own_of, tail
+from scaffold.check.code import Code, Function, module_paths, own_of, tail
 from scaffold.check.values import Values
 
 FRAMEWORKS = (
@@ -52,19 +52,8 @@ class Program:
         """The file that ``dotted``, imported by ``code``, names."""
         key = code, dotted
         if key not in self._modules:
-            self._modules[key] = self._find(code, dotted)
+            self._modules[key] = next((self.modules[p] for p in module_paths(code.path, dotted) if p in self.modules), None)
         return self._modules[key]
-
-    def _find(self, code: Code, dotted: str) -> Code | None:
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = [p for p in dotted.lstrip(".").split(".") if p]
-        bases = [code.path.parents[level - 1]] if level else list(code.path.parents)[:4]
-        for base in bases:
-            target = base.joinpath(*parts)
-            for path in (target.with_name(target.name + ".py"), target / "__init__.py"):
-                if path in self.modules:
-                    return self.modules[path]
-        return None
 
     def definition(self, code: Code, dotted: str) -> tuple[Code, Function | ast.ClassDef] | None:
         """The function or class of the program that a dotted name, as ``code`` resolves it, stands for."""

@@ -114,6 +114,11 @@ def test_modules_are_read_together(here: Path) -> None:
     assert _rules() == {"SC611"}
 
 
+def test_imports_of_the_folder_itself(here: Path) -> None:
+    (here / "train.py").write_text("from . import engine\nfrom .... import other\n" + WRONG)
+    assert _rules("train.py") == {"SC203", "SC602", "SC611", "SC612"}
+
+
 def test_what_is_no_python_is_said(here: Path) -> None:
     (here / "train.py").write_text("print 'torch.distributed'\n")
     assert _rules() == {"SC001"}
